@@ -36,7 +36,7 @@ _PLACES = {
     "digits": "devlab.data",
     "explain": "devlab.explaining",
     "hint": "devlab.checks.help",
-    "launch": "devlab.lessons.launching",
+    "launch": "devlab.launching",
     "memory": "devlab.watching.memory",
     "memory_limit": "devlab.watching.limits",
     "predict": "devlab.explore.guess",

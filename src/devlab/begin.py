@@ -28,7 +28,7 @@ def start(*, account: bool = False) -> torch.device:
 
 
 def start_two() -> tuple[torch.device, torch.device]:
-    """Do the same for a lesson that needs two accelerators, and return both.
+    """Begin as `start` does, for a lesson that needs two accelerators, and return both.
 
     They are two real ones where there are two, and otherwise the two simulated ones.
     """

@@ -15,10 +15,6 @@ FOLDERS = {
 PAGES = ("borrow_a_gpu.md", "questions.md")
 
 
-# For the AI that a learner asks: it goes with every notebook that is handed out.
-RULES_FOR_HELPERS = "AGENTS.md"
-
-
 def notebook(folder: str, lesson: str) -> str:
     """Return the path, from the course's own folder, of a lesson's notebook: all links are made from it.
 
@@ -44,13 +40,11 @@ def files(kind: str) -> list[Path]:
     return []
 
 
-def page(name: str) -> Path | None:
-    """Return a page that goes with the notebooks, by its name; None where nothing is carried.
+def rules_for_helpers() -> Path | None:
+    """Return the rules for the AI that a learner asks, which go with the notebooks; None if none are carried.
 
-    >>> page(RULES_FOR_HELPERS).read_text("utf-8").splitlines()[0]
+    >>> rules_for_helpers().read_text("utf-8").splitlines()[0]
     '# If you are an AI helping someone with this course'
     """
-    return next(
-        (path for folder in ("course", "../..") if (path := (PACKAGE / folder / name).resolve()).is_file()),
-        None,
-    )
+    places = PACKAGE / "course" / "AGENTS.md", PACKAGE.parents[1] / "AGENTS.md"
+    return next((path for path in places if path.is_file()), None)

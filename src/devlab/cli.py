@@ -219,7 +219,7 @@ def _report(arguments: argparse.Namespace) -> int:
     try:
         records = list(results.read(files))
         if (arguments.gradescope or arguments.markdown) and len(records) != 1:
-            print(f"One submission goes into one such file, and there are {len(records)}.", file=sys.stderr)
+            print(f"Each of these files holds one submission, and there are {len(records)}.", file=sys.stderr)
             return 1
         written = feedback.write(records, Path(arguments.to) if arguments.to else files[0].parent)
         if arguments.gradescope:

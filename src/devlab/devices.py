@@ -93,7 +93,7 @@ ACCOUNT = (
 
 
 def with_account() -> "list[torch.device]":
-    """Return the accelerators of whose memory PyTorch keeps an account, the simulated ones where no other is.
+    """Return the accelerators of whose memory PyTorch keeps an account, or else the simulated ones.
 
     Raises what `accelerators` raises.
 

@@ -108,8 +108,8 @@ def _carried() -> dict[str, Path]:
         raise LabError(
             "This installation of devlab carries no notebooks. Install it from its wheel or a clone."
         )
-    if rules := carried.page(carried.RULES_FOR_HELPERS):
-        found[carried.RULES_FOR_HELPERS] = rules
+    if rules := carried.rules_for_helpers():
+        found[rules.name] = rules
     return found
 
 

@@ -16,10 +16,11 @@ class _Lacking(TorchFunctionMode):
     """Lets an accelerator refuse what MPS refuses: 64-bit floats, and the functions `FUNCTIONS`."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        if name in FUNCTIONS and not args[0].is_cpu:
+        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+        given = (*args, kwargs.get("input"))[0]
+        if name in FUNCTIONS and not getattr(given, "is_cpu", True):
             raise NotImplementedError(f"The operator 'aten::{name}' is not implemented (pretended)")
-        result = func(*args, **(kwargs or {}))
+        result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and result.dtype in DTYPES and not result.is_cpu:
             kind = str(result.dtype).removeprefix("torch.")
             raise TypeError(f"MPS doesn't support {kind} (pretended)")

@@ -10,7 +10,7 @@ HOST = "#3a86c8"
 DEVICES = ("#15985c", "#b4609c")
 COPY = "#d9601a"
 WAIT = "#808080"
-LETTERS = "#000000"  # on any of these colours
+LETTERS = "#111111"  # on any of these colours, in either theme
 
 
 def of(device: object) -> str:

@@ -98,6 +98,15 @@ def prose(text: str) -> str:
     return CODE.sub(r"<code>\1</code>", escape(text))
 
 
+def listed(words: list[str]) -> str:
+    """Write a list as prose does.
+
+    >>> listed(["x"]), listed(["x", "y"]), listed(["x", "y", "z"])
+    ('x', 'x and y', 'x, y and z')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def preformatted(text: str) -> str:
     """Return the text as an HTML block that keeps its line breaks and wraps long lines between words.
 

@@ -172,7 +172,7 @@ def test_reports_are_written_beside_the_results(records, tmp_path, capsys):
     page = (tmp_path / "feedback" / "Half Hélène" / f"{LESSON}.html").read_text(encoding="utf-8")
     assert "<h1>00 Start here</h1>" in page
     assert cli.main(["report", str(out), "--gradescope", str(tmp_path / "results.json")]) == 1
-    assert "One submission goes into one such file, and there are 5." in capsys.readouterr().err
+    assert "Each of these files holds one submission, and there are 5." in capsys.readouterr().err
     out.write_text(records[0].line())
     assert cli.main(["report", str(out), "--gradescope", str(tmp_path / "results.json")]) == 0
     assert json.loads((tmp_path / "results.json").read_text())["score"] == 8

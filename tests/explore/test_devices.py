@@ -40,7 +40,7 @@ def wide(scene) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("rules", "chip"), [("cuda", CUDA_LIKE), ("mps", MPS_LIKE)])
-def test_the_roads_are_those_of_the_chip(rules, chip):
+def test_the_connections_are_those_of_the_chip(rules, chip):
     """What is measured on the model is what the model was given."""
     found = connections_of("sim:0", None, rules)
     assert found.own == pytest.approx(chip.bandwidth, rel=1e-4)
@@ -49,7 +49,7 @@ def test_the_roads_are_those_of_the_chip(rules, chip):
     assert found.pinning_helps is (rules == "cuda")
 
 
-def test_two_devices_have_a_road_between_them():
+def test_two_devices_have_a_connection_between_them():
     """At the chip's rate, and in the picture."""
     assert connections_of("sim:0", "sim:1", "cuda").peer == pytest.approx(CUDA_LIKE.peer, rel=1e-4)
     assert "10 GB/s" in written(devices.explorer().scene)
@@ -75,7 +75,7 @@ def test_looking_leaves_the_rules_as_they_were(explorer):
     assert torch.empty(1, dtype=torch.float64, device="sim:1").device.index == 1
 
 
-def test_the_first_picture_shows_wide_roads_inside_and_narrow_ones_between(explorer):
+def test_the_first_picture_shows_wide_connections_inside_and_narrow_ones_between(explorer):
     """Names, rates, and that nothing was measured."""
     words = written(explorer.scene)
     assert {"cpu, rates modelled", "sim:0, simulated", "sim:1, simulated"} <= words
@@ -113,7 +113,7 @@ def test_each_control_changes_picture_and_words(explorer):
     assert "51 GB/s, by a model" in explorer.words
 
 
-def test_a_road_is_as_wide_under_the_other_rules(explorer):
+def test_a_connection_is_as_wide_under_the_other_rules(explorer):
     """The two chips can be compared: a point of width stands for as many bytes per second in both."""
 
     before = wide(explorer.scene)

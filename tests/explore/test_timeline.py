@@ -108,7 +108,7 @@ def test_only_a_second_stream_copies_while_the_device_computes():
     assert done(TWO_STREAMS).end < 0.8 * done(ONE_STREAM).end
 
 
-def test_from_ordinary_memory_the_host_stages_and_only_the_blocking_copy_waits():
+def test_from_pageable_memory_the_host_stages_and_only_the_blocking_copy_waits():
     """The first copy is queued while the product runs; the second waits for product and copies."""
     lanes = done("a batch from pageable memory").lanes
     _, staging, waiting, _ = lanes[HOST]

@@ -158,7 +158,7 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
     return Finding(Outcome.ERROR, headline, details(trial, found), assumed=True)
 
 
-LATE = "this line launched it and passed; the next wait raises. Here the device is usable again"
+LATE = "this line launched the work and went on; the next wait raises the error. The device is usable again"
 
 
 def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
@@ -361,7 +361,7 @@ def _trial(
 
 
 def _verdict(
-    exercise: Exercise, devices: Sequence, table: list[list[Finding | None]], notebook: tuple = ()
+    exercise: Exercise, devices: Sequence, table: list[list[Finding | None]], notebook: tuple
 ) -> Result:
     labels = [row.label for row in exercise.rows]
     rows = tuple(

@@ -546,6 +546,7 @@ def answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
         yield
     finally:
         function.__code__ = before
-        _answers[number] = outer
         if outer is None:
             del _answers[number]
+        else:
+            _answers[number] = outer

@@ -94,7 +94,7 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
     for name in layout.assignments:
         hand_out(folder, name)
     for page in carried.files("pages"):
-        _write(folder / "handout" / page.name, handout.without_links(page.read_text(encoding="utf-8")))
+        write_text(folder / "handout" / page.name, handout.without_links(page.read_text(encoding="utf-8")))
     return layout
 
 
@@ -126,11 +126,11 @@ def hand_out(folder: Path, assignment: str) -> list[Path]:
     except ValueError as problem:
         raise CourseError(f"{source} cannot be handed out: {problem}") from problem
     notebook = Path(folder) / "handout" / assignment / source.name
-    _write(notebook, text)
+    write_text(notebook, text)
     given = {source.name: text}
-    if rules := carried.page(carried.RULES_FOR_HELPERS):
+    if rules := carried.rules_for_helpers():
         given[rules.name] = rules.read_text(encoding="utf-8")
-        _write(notebook.parent / rules.name, given[rules.name])
+        write_text(notebook.parent / rules.name, given[rules.name])
     archive = Path(folder) / "handout" / f"{assignment}.zip"
     write_zip(archive, {f"{assignment}/{name}": content for name, content in given.items()})
     return [notebook, archive]
@@ -166,13 +166,14 @@ def text_of(notebook: dict) -> str:
 def _keep_or_write(layout: Layout, name: str, text: str) -> None:
     path = layout.folder / name
     if not path.exists():
-        _write(path, text)
+        write_text(path, text)
         layout.written.append(name)
     elif path.read_text(encoding="utf-8") != text:
         layout.kept.append(name)
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file, and the folders around it, with the same ends of lines on every system."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
 
@@ -229,7 +230,8 @@ One assignment a lesson. Run the commands in this folder; `{one}` stands for any
 `handout/{one}.zip`, unpacked in `handout/{one}/`, is what students get: the tasks without their
 solutions, and `AGENTS.md`, which asks an AI helper to explain and not to solve. Students need devlab
 and JupyterLab, nothing else. Upload the zip to your learning platform.
-`handout/questions.md` has what people ask most about devices, with short answers; hand it out, too.
+`handout/questions.md` has the questions about devices that are asked most, with short answers; hand it
+out, too.
 
 Changed something in `source/`? `devlab course .` makes `handout/` anew and leaves your changes alone.
 

@@ -12,7 +12,7 @@ from devlab import carried
 from devlab.checks.result import SIGNS
 from devlab.classroom import results
 from devlab.classroom.download import printable, safe, said
-from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, number
+from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, score
 from devlab.panel import Column, Table, escape, prose
 
 LONGEST = 20_000  # characters of an answer or message that a page shows, since a student may hand in anything
@@ -56,7 +56,7 @@ def page(record: Record, title: str) -> str:
 def _total(record: Record) -> str:
     if record.problem:
         return f'<p class="total">Not marked: {_text(record.problem)}</p>'
-    return f'<p class="total">{number(record.points)} of {number(record.possible)} points</p>'
+    return f'<p class="total">{score(record)} points</p>'
 
 
 def _overview(exercises: Sequence[Graded]) -> str:
@@ -66,7 +66,7 @@ def _overview(exercises: Sequence[Graded]) -> str:
         Column("outcome", "", str),
     ]
     rows = [
-        (f'<a href="#{_id(one)}">{_text(one.name)}</a>', _score(one), _mark(one.outcome)) for one in exercises
+        (f'<a href="#{_id(one)}">{_text(one.name)}</a>', score(one), _mark(one.outcome)) for one in exercises
     ]
     return _wide(Table(columns, rows))
 
@@ -76,7 +76,7 @@ def _section(one: Graded) -> str:
         part
         for part in (
             f'<section id="{_id(one)}">',
-            f"<header><h2>{_text(one.name)}</h2><span>{_score(one)} points</span></header>",
+            f"<header><h2>{_text(one.name)}</h2><span>{score(one)} points</span></header>",
             f'<p class="headline">{_mark(one.outcome)}{_headline(one)}</p>',
             _rows(one),
             _details(one.details),
@@ -146,10 +146,6 @@ def _sign(outcome: str | None) -> str:
     sign, _ = _words(outcome)
     name = outcome.replace(" ", "-") if outcome in WORDS else ""
     return f'<span class="mark {name}" role="img" aria-label="{_text(outcome)}">{sign}</span>'
-
-
-def _score(one: Graded) -> str:
-    return f"{number(one.points)} of {number(one.possible)}"
 
 
 def _code(text: str) -> str:

@@ -7,6 +7,7 @@ student pushes, the workflow in it grades the notebook and comments the feedback
 from pathlib import Path
 
 from devlab import __version__
+from devlab.classroom.course import write_text
 
 WORKFLOW = """\
 # Grades the notebook whenever it is pushed, and comments the feedback on the commit.
@@ -63,14 +64,9 @@ def lay_out(folder: Path, assignment: str) -> Path:
     template = Path(folder) / "github" / assignment
     handed_out = Path(folder) / "handout" / assignment
     for path in sorted(handed_out.iterdir()):
-        _write(template / path.name, path.read_text(encoding="utf-8"))
+        write_text(template / path.name, path.read_text(encoding="utf-8"))
     workflow = WORKFLOW.replace("VERSION", __version__).replace("LESSON", assignment)
-    _write(template / ".github" / "workflows" / "grade.yml", workflow)
-    _write(template / "README.md", README.replace("LESSON", assignment))
-    _write(template / ".gitignore", ".ipynb_checkpoints/\n__pycache__/\n")
+    write_text(template / ".github" / "workflows" / "grade.yml", workflow)
+    write_text(template / "README.md", README.replace("LESSON", assignment))
+    write_text(template / ".gitignore", ".ipynb_checkpoints/\n__pycache__/\n")
     return template
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")

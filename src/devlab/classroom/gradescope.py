@@ -14,7 +14,7 @@ from pathlib import Path
 
 from devlab import carried
 from devlab.classroom import course
-from devlab.classroom.results import WORDS, Graded, Record, number, read
+from devlab.classroom.results import WORDS, Graded, Record, by_device, number, read
 
 SETUP = """\
 #!/usr/bin/env bash
@@ -120,7 +120,7 @@ def results_json(record: Record) -> str:
 def _test(position: int, one: Graded) -> dict:
     lines = [f"{WORDS.get(one.outcome, ('', one.outcome))[1]}: {one.headline}".strip(": ")]
     for label, outcomes in one.rows:
-        judged = ", ".join(f"{device} {outcome}" for device, outcome in outcomes.items() if outcome)
+        judged = by_device(outcomes)
         lines.append(f"{label}: {judged}" if judged else label)
     lines += [f"{label}: {text}" for label, text in one.details]
     return {

@@ -2,7 +2,7 @@
 
 import re
 
-from devlab.classroom.results import WORDS, Graded, Record, number
+from devlab.classroom.results import WORDS, Graded, Record, by_device, score
 
 
 def page(record: Record) -> str:
@@ -18,11 +18,10 @@ def page(record: Record) -> str:
     """
     if record.problem:
         return f"## {record.assignment}: not graded\n\n{_fenced(record.problem)}\n"
-    title = f"## {record.assignment}: {number(record.points)} of {number(record.possible)} points"
+    title = f"## {record.assignment}: {score(record)} points"
     lines = [title, "", *(_fenced(one) for one in record.remarks), "| exercise | points | |", "|---|---|---|"]
     for one in record.exercises:
-        points = f"{number(one.points)} of {number(one.possible)}"
-        lines.append(f"| `{one.name}` | {points} | {' '.join(WORDS[one.outcome])} |")
+        lines.append(f"| `{one.name}` | {score(one)} | {' '.join(WORDS[one.outcome])} |")
     return "\n".join([*lines, "", *(_section(one) for one in record.exercises if _tells(one))])
 
 
@@ -32,7 +31,7 @@ def _tells(one: Graded) -> bool:
 
 def _section(one: Graded) -> str:
     rows = [
-        f"{label}: {', '.join(f'{device} {outcome}' for device, outcome in outcomes.items() if outcome)}"
+        f"{label}: {by_device(outcomes)}"
         for label, outcomes in one.rows
         if any(outcome not in (None, "passed") for outcome in outcomes.values())
     ]

@@ -232,6 +232,24 @@ def number(points: float) -> str:
     return f"{points:.2f}".rstrip("0").rstrip(".")
 
 
+def score(of: Record | Graded) -> str:
+    """Write the points of a submission or of an exercise.
+
+    >>> score(Graded("f", "failed", 1, 3))
+    '1 of 3'
+    """
+    return f"{number(of.points)} of {number(of.possible)}"
+
+
+def by_device(outcomes: dict[str, str | None]) -> str:
+    """Write a row's outcomes in words, where it was judged.
+
+    >>> by_device({"cpu": "passed", "sim:0": "failed", "sim:1": None})
+    'cpu passed, sim:0 failed'
+    """
+    return ", ".join(f"{device} {outcome}" for device, outcome in outcomes.items() if outcome)
+
+
 def plain(text: str) -> str:
     """Return text that a spreadsheet shows and does not run: `=1+1` is a formula, `'=1+1` is not.
 

@@ -73,20 +73,21 @@ class Axes:
         shapes: list[Shape] = []
         for value, label in across.items():
             x = self.across.at(value)
-            shapes.append(_guide(f"line at {value:g}", (x, low), (x, high)))
+            shapes.append(guide(f"line at {value:g}", (x, low), (x, high)))
             shapes.append(
                 Words(id=f"label at {value:g}", x=x, y=low + below, words=label, size=SMALL, anchor="middle")
             )
         for value in self.up.decades:
             y = self.up.at(value)
-            shapes.append(_guide(f"line of {value:g}", (left, y), (right, y)))
+            shapes.append(guide(f"line of {value:g}", (left, y), (right, y)))
             shapes.append(
                 Words(id=f"label of {value:g}", x=left - 8, y=y, words=up(value), size=SMALL, anchor="end")
             )
         return shapes
 
 
-def _guide(name: str, start: tuple[float, float], end: tuple[float, float]) -> Path:
+def guide(name: str, start: tuple[float, float], end: tuple[float, float]) -> Path:
+    """Return a faint line from one place to another."""
     return Path(id=name, points=(start, end), thick=0.7, faint=True)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from devlab import palette
-from devlab.explore.axes import apart
+from devlab.explore.axes import apart, guide
 from devlab.explore.scene import SMALL, WIDE, Path, Scene, Shape, Words
 from devlab.explore.still import image
 from devlab.panel import Panel, escape
@@ -44,11 +44,11 @@ class Curves(Panel):
         shapes: list[Shape] = []
         for share in (0, 0.5, 1):
             y, value = LOW - share * (LOW - TOP), f"{share * most:.2g}"
-            shapes.append(Path(id=f"line {share}", points=((LEFT, y), (RIGHT, y)), thick=0.7, faint=True))
+            shapes.append(guide(f"line {share}", (LEFT, y), (RIGHT, y)))
             shapes.append(Words(id=f"at {share}", x=LEFT - 8, y=y, words=value, size=SMALL, anchor="end"))
         ends = {}
         for (name, values), colour in zip(self.curves.items(), COLOURS, strict=False):
-            wide = (RIGHT - LEFT) / max(1, len(values) - 1)
+            wide = (RIGHT - LEFT) / (len(values) - 1)
             points = [
                 (round(LEFT + place * wide, 1), round(LOW - value / most * (LOW - TOP), 1))
                 for place, value in enumerate(values)

@@ -121,7 +121,7 @@ class Ground:
         self.taken = 0
 
     def follow(self, segments: list[list[tuple[int, int, bool]]]) -> list[tuple[int, int, int]]:
-        """Return number, line and start of each segment; what does not fit in is laid out anew."""
+        """Return number, line and start of each segment; if the lines are too few, all are laid out anew."""
         present = [(blocks[0][0], sum(size for _, size, _ in blocks)) for blocks in segments]
         self.places = {key: place for key, place in self.places.items() if key in present}
         for key in present:
@@ -220,7 +220,7 @@ class Real:
         return self.module.mem_get_info(self.device)[0]
 
     def segments(self) -> list[list[tuple[int, int, bool]]]:
-        """Return the blocks of each segment, but of those in which only others have something."""
+        """Return the blocks of each segment, except those in which only others have something."""
         return [
             blocks
             for blocks in self._all()

@@ -15,7 +15,6 @@ LEFT, RIGHT = 112, WIDE - 14  # where the time begins and ends
 STEPS = (1, 1.6, 2.4, 4, 5, 8, 10)  # of the round times: a quarter of each is short to write, too
 PLAYED = 5.0
 GHOST = 10  # how high the outline of the run before is
-ON_BARS = "#111111"  # has a contrast of more than 4.5 to 1 with each colour of the palette
 LETTER = 7.6  # the width of a bold letter on a bar, on average
 Times = tuple[float, float]  # from when to when, in seconds
 Place = tuple[float, float, float, float]  # x, y, width, height
@@ -94,7 +93,7 @@ class Chart:
             when = times[0] + share * (times[1] - times[0])
             self.words(
                 f"{name} label", x + wide / 2, y + high / 2, fitting[0], when,
-                anchor="middle", bold=True, size=min(SMALL, high), colour=ON_BARS if fill else INK,
+                anchor="middle", bold=True, size=min(SMALL, high), colour=palette.LETTERS if fill else INK,
             )  # fmt: skip
 
     def ghost(self, name: str, times: Times, y: float, high: float, says: str, hatched: bool = False) -> None:

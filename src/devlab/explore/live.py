@@ -37,8 +37,9 @@ class Live(anywidget.AnyWidget):
         self._measuring: dict[str, asyncio.Task] = {}
         self._shares: dict[str, float] = {}
         super().__init__(view=self._view())
-        # JupyterLab lets another thread of the kernel hear what a page asks for. It is done in the thread of
-        # the cells, which has the current streams, and where the simulated host's work takes time.
+        # JupyterLab lets another thread of the kernel hear what a page asks for. It is answered in
+        # the thread of the cells, which has the current streams, and in which the simulated host's work
+        # takes time.
         try:
             there = asyncio.get_running_loop()
         except RuntimeError:  # IPython in a terminal, where no page asks for anything

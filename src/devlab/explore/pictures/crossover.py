@@ -281,7 +281,7 @@ def names(state: State) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Race:
-    """The times of the places that are compared, the CPU's first; its own alone where it is alone."""
+    """The times of the places that are compared: the CPU's first, and it alone without an accelerator."""
 
     state: State
     curves: dict[str, dict[int, Took]]

@@ -259,9 +259,8 @@ class Pen:
         self.state = state
         self.widest = widest
         self.shapes: list[Shape] = []
-        self.connections: list[
-            tuple
-        ] = []  # (id, from, to, seconds for a gigabyte, colour, where to write those)
+        # (id, from, to, seconds for a gigabyte, colour, where to write those)
+        self.connections: list[tuple] = []
 
     def words(self, name: str, x: float, y: float, words: str, **look) -> None:
         """Write words, centred."""
@@ -380,8 +379,9 @@ def caption(state: State, found: dict[str, Connections | None]) -> str:
             f"{how}: {inside}, from the one memory that it has with the CPU; "
             f"even so, a tensor that goes from cpu to {state.looked_at} is copied."
         )
-    crossing = GIGABYTE / (connections.pinned if connections.pinning_helps else connections.pageable)
-    return f"{how}: a gigabyte crosses to {state.looked_at} in {duration(crossing)} at best, and {inside}."
+    takes = GIGABYTE / (connections.pinned if connections.pinning_helps else connections.pageable)
+    transfer = f"the transfer of a gigabyte to {state.looked_at} takes {duration(takes)} at best"
+    return f"{how}: {transfer}, and {inside}."
 
 
 def described(state: State, connections: Connections | None) -> dict[str, str]:

@@ -14,6 +14,7 @@ from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Words
+from devlab.panel import listed
 
 
 class Price(nn.Module):
@@ -444,19 +445,15 @@ def describe(state: State) -> str:
     done = state.move
     head = f"{source(state.device)}: {state.module}, made on the CPU"
     if not state.shown:
-        marked = _list([row.name for row in done.tensors if state.expects(row.name)])
+        marked = listed([row.name for row in done.tensors if state.expects(row.name)])
         return f"{head}; next comes {state.call}. {_headline(state)} You expect it of {marked or 'none'}."
     stays = [row.name for row in done.tensors if not row.moved]
-    behind = f"; {_list(stays)} stayed" if 0 < len(stays) < len(done.tensors) else ""
+    behind = f"; {listed(stays)} stayed" if 0 < len(stays) < len(done.tensors) else ""
     then = f"A training step with a batch on {state.device} then {_verdict(done)}"
     trouble = f": {_short(done.trouble)}" if done.trouble else "."
     said = f"{head}; then {state.call}. {_headline(state)}{behind}. "
-    wrong = _list([row.name for row in state.wrong])
+    wrong = listed([row.name for row in state.wrong])
     return f"{said}{f'You were wrong about {wrong}' if wrong else 'All as you expected'}. {then}{trouble}"
-
-
-def _list(names: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
 
 
 def explorer() -> Explorer:

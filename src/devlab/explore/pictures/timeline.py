@@ -14,6 +14,7 @@ from devlab.explore.explorer import Explorer
 from devlab.explore.lanes import GHOST, LEFT, RIGHT, Chart, compared
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, Scene
+from devlab.panel import listed
 from devlab.watching.memory import duration
 from devlab.watching.record import Line
 from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, STARTING, WAITING, Span, lay_out
@@ -379,10 +380,8 @@ def caption(state: State) -> str:
     if state.device == "cpu":
         told = "and the host does all the work itself, for there is no accelerator here"
     elif rows:
-        places = " and ".join(filter(None, (", ".join(map(str, rows[:-1])), str(rows[-1]))))
-        told = (
-            f"and the host waits for {duration(done.waited)} of that, at line{'s' * (len(rows) > 1)} {places}"
-        )
+        places = f"at line{'s' * (len(rows) > 1)} {listed(list(map(str, rows)))}"
+        told = f"and the host waits for {duration(done.waited)} of that, {places}"
     else:
         told = f"and the host, which waits for nothing, is done after {duration(done.lanes[HOST][-1].end)}"
     early = done.read_early

@@ -121,7 +121,6 @@ HIGH, SECONDS = 316, 4.0  # of the picture, and of its playing
 LEFT, RIGHT = 76, 622  # of the curves
 TOP, LOW = 28, 178
 HOST_LANE, COPY_LANE, LANE = 226, 264, 26
-ON_COLOUR = "#111111"  # letters on a filled box, in either theme
 
 
 def draw(state: State) -> Scene:
@@ -299,7 +298,7 @@ def _stretch(name: str, top: float, phase: Phase, end: float, state: State) -> l
     ]  # fmt: skip
     if to - x > len(words) * SMALL * 0.64 + 8:
         middle = top + ((LANE - 9) / 2 if low else LANE / 2)
-        look = {"size": SMALL, "anchor": "middle", "colour": INK if low else ON_COLOUR}
+        look = {"size": SMALL, "anchor": "middle", "colour": INK if low else palette.LETTERS}
         begins = during[:1] * 2
         shapes.append(Words(id=f"{name} words", x=(x + to) / 2, y=middle, words=words, during=begins, **look))
     return shapes

@@ -18,7 +18,7 @@ PRELOADED = ["torch", "torch.nn.parallel", "torch.distributed.fsdp"]
 
 
 def launch(program: str, world_size: int) -> list[str]:
-    """Run the text of a program in several processes; print and return what each has said, in their order.
+    """Run a program's text in several processes; print and return what each has said, in the order of ranks.
 
     Each process finds in its environment what `torchrun` puts there: RANK, LOCAL_RANK, WORLD_SIZE, and the
     address at which they meet. A process that has failed shows its error, and those that still run after
@@ -32,12 +32,13 @@ def launch(program: str, world_size: int) -> list[str]:
         script = Path(folder) / "train.py"
         script.write_text(program, encoding="utf-8")
         meeting = {"MASTER_ADDR": HERE, "WORLD_SIZE": str(world_size)}
-        if os.name == "nt":  # PyTorch for Windows lacks what the other form needs: rank 0 keeps the addresses
+        if os.name == "nt":
+            # A store in this process would need libuv, which PyTorch for Windows lacks: rank 0 has the store.
             free.bind((HERE, 0))
             port = free.getsockname()[1]
             free.close()
         else:
-            # This process keeps them, as torchrun does: rank 0 might end before the others have left.
+            # This process has the store, as torchrun does: rank 0 might end before the others have left.
             book = dist.TCPStore(HERE, 0, is_master=True, wait_for_workers=False)
             port = book.port
             meeting["TORCHELASTIC_USE_AGENT_STORE"] = "True"
@@ -52,7 +53,7 @@ def launch(program: str, world_size: int) -> list[str]:
                 process.join(max(0, until - time.monotonic()))
                 said, complained = (_text(script, str(rank), kind) for kind in ("said", "errors"))
                 texts.append(said)
-                # One may die while it leaves its group, after its last line: no fault of the program.
+                # A process may die while it leaves its group, after its last line: no fault of the program.
                 failed = process.exitcode and ("Traceback" in complained or not said)
                 print(said + (complained if failed else ""), end="")
         finally:
