@@ -143,8 +143,8 @@ devlab.check(accumulate)
 # - **Gradients** reach the block's parameters and its inputs as they would without `Checkpointed`, even if **no input asks
 #   for a gradient**.
 # - Until backward, only the block's inputs are kept. In backward the block **runs once more**.
-# - The second run draws **the same random numbers** as the first, if at least one input is given by position, and it leaves the
-#   block's **buffers** as the first run left them, so that a batch norm counts each batch once.
+# - The second run draws **the same random numbers** as the first, if at least one tensor is given by position, and it leaves
+#   the block's **buffers** as the first run left them, so that a batch norm counts each batch once.
 # - The block is registered in the module, so that `.to` and an optimizer find its parameters.
 #
 # Needed: [Computed twice](../notebooks/12_less_memory_less_time.ipynb#Computed-twice)

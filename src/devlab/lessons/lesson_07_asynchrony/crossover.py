@@ -38,7 +38,7 @@ TABLES = (
     (SIZES, [9.0, 9.0, 9.0, 80.0], [3.0] * 4, [1.0] * 4),
 )
 # Sizes in the order in which they were measured, and `inf` for what did not fit into memory. The first win
-# in the list is the smallest size as well, because the task does not say more of "first".
+# in the list is at the smallest size that wins, as the task promises.
 UNTIDY = (
     ([512, 8, 64, 4096], [2.0, 1.0, 9.0, 80.0], [3.0] * 4, [1.0] * 4),
     ([4096, 64, 512], [5.0, 9.0, 9.0], [6.0, 5.0, 1.0], [2.0, 1.0, 1.0]),

@@ -14,7 +14,7 @@ running_total = lesson.exercise(
         "that no Python number is needed?",
         "A zero-dimensional tensor on the device can be added to without waiting. `loss.detach()` leaves the "
         "graph behind.",
-        "`return torch.stack([loss.detach() for loss in losses]).sum()`: two launches, and no wait.",
+        "`return torch.stack([loss.detach() for loss in losses]).sum()`: a few launches, and no wait.",
     ),
 )
 

@@ -21,7 +21,7 @@ find_strays = lesson.exercise(
         "a dict, list or tuple is walked item by item; a module is walked attribute by attribute, its "
         "`_parameters`, `_buffers` and `_modules` among them. Keep the ids of the tensors seen, so that "
         "each is named once.",
-        "The `walk` in your `left_behind` of lesson 05 is most of it. There a tensor was noted when `.to` "
+        "The helper in your `left_behind` of lesson 05 is most of it. There a tensor was noted when `.to` "
         "would not move it; here it is noted when `value.device != home`. A module's three dicts add "
         'nothing to the name: `walk(name, item)` for them, and `walk(f"{name}.{key}", item)` for any other '
         'attribute. Start with `walk("model", model)` and `walk("batch", batch)`.',

@@ -78,22 +78,16 @@ def _run(trial, module: nn.Module, *args: object, **named: object) -> object:
     return trial.run(lambda *given: module(*given, **named), *args, label="Checkpointed(block)")
 
 
-def _gradients(module: nn.Module) -> list[torch.Tensor | None]:
-    return [None if one.grad is None else one.grad.detach().cpu() for one in module.parameters()]
-
-
 def _back(trial, result: torch.Tensor) -> None:
     """Run backward as a part of the learner's work: errors in it are the answer's."""
     trial.run(verbs.pull, result, label="backward through Checkpointed(block)", changes=True)
 
 
 def _expect_gradients(block: nn.Module, ours: nn.Module, within: float = 1e-3) -> None:
-    for name, got, wanted in zip(
-        dict(block.named_parameters()), _gradients(block), _gradients(ours), strict=True
-    ):
-        if got is None:
+    for (name, one), right in zip(block.named_parameters(), ours.parameters(), strict=True):
+        if one.grad is None:
             expect.fail(f"the parameter {name} has no gradient", "the gradient that the block gives", "None")
-        expect.values(got, wanted, f"the gradient of {name}", within=within)
+        expect.values(one.grad, right.grad, f"the gradient of {name}", within=within)
 
 
 @Checkpointed.row("the block's results and gradients")

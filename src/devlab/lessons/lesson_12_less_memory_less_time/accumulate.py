@@ -30,10 +30,10 @@ accumulate = lesson.exercise(
         "`backward` adds to `.grad`, so a backward for each batch and one step at the end will do. But the "
         "mean of a batch of two counts as much as the mean of a batch of ten. How does each sample count "
         "the same?",
-        "`total = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's "
-        "part of the large mean is `loss * len(labels) / total`.",
-        "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / total`, "
-        "`part.backward()`, add `part.detach()` to a total; then one step, and `return total.item()`.",
+        "`samples = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's "
+        "part of the large mean is `loss * len(labels) / samples`.",
+        "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / "
+        "samples`, `part.backward()`, `total += part.detach()`; then one step, and `return total.item()`.",
     ),
 )
 
@@ -76,17 +76,13 @@ def _batches(trial, sizes: tuple[int, ...], seed: int) -> list[tuple[torch.Tenso
     return [samples(trial, size, 10 * seed + place) for place, size in enumerate(sizes)]
 
 
-def _stepped(model: nn.Module, batches: list, weights: list[float], steps: bool = False) -> nn.Module:
-    """Take a step of ours by the weighted sum of the batches' mean losses, or with `steps` one for each."""
+def _stepped(model: nn.Module, batches: list, weights: list[float]) -> nn.Module:
+    """Take a step of ours by the weighted sum of the batches' mean losses."""
     optimizer = make_optimizer(model)
     optimizer.zero_grad()
     for (inputs, labels), weight in zip(batches, weights, strict=True):
         (F.cross_entropy(model(inputs), labels) * weight).backward()
-        if steps:
-            optimizer.step()
-            optimizer.zero_grad()
-    if not steps:
-        optimizer.step()
+    optimizer.step()
     return model
 
 

@@ -24,8 +24,8 @@ mixed_step = lesson.exercise(
     signature="mixed_step(model, batch, optimizer, scaler, device)",
     facts=("F1", "F2", "F3"),
     hints=(
-        "Two lines stand under `torch.autocast`: the forward and the loss. The gradients are too small for "
-        "float16 and have to be made larger first. Who does that, and who undoes it before the step?",
+        "Two lines stand under `torch.autocast`: the forward and the loss. Some gradients are too small for "
+        "float16, so all are made larger first. What does that, and what undoes it before the step?",
         "`with torch.autocast(device.type, dtype=torch.float16):` around forward and loss. After it, in "
         "place of `loss.backward()` and `optimizer.step()`: `scaler.scale(loss).backward()`, then "
         "`scaler.step(optimizer)`, which leaves a step with inf out, then `scaler.update()`.",
@@ -85,7 +85,7 @@ def _expect_loss(trial, model: nn.Sequential, got: torch.Tensor, labels: torch.T
         ).float(),
     }
     wanted = F.cross_entropy(logits, labels)
-    expect.named(got.detach(), wanted, lambda: slips, "the mean cross-entropy of the logits", 1e-6)
+    expect.named(got.detach(), wanted, slips, "the mean cross-entropy of the logits", 1e-6)
     expect.tensor(got.detach(), wanted, trial.device, "the loss", within=1e-5)
 
 
@@ -107,26 +107,22 @@ def loss_in_float32(trial):
 @mixed_step.row("forward under float16 autocast, backward outside")
 def under_autocast(trial):
     model = make_model(trial.seeds[1], trial.device)
-    enabled = []
-    with noted(torch.autograd, "backward", lambda: enabled.append(_autocast_on(trial))):
+    enabled, kind = [], trial.device.type
+    with noted(torch.autograd, "backward", lambda: enabled.append(torch.is_autocast_enabled(kind))):
         _step(trial, model, samples(trial, 6, trial.seeds[2]), make_optimizer(model), _scaler(trial))
     probe = model[-1]
-    asked = f"with torch.autocast({trial.device.type!r}, dtype=torch.float16)"
+    asked = f"with torch.autocast({kind!r}, dtype=torch.float16)"
     if len(probe.autocast) != 1:
         expect.fail(f"the model ran {verbs.times(len(probe.autocast), 'time')}", "one forward", "")
     dtype = probe.autocast[0]
     if dtype is None:
-        headline = f"the forward ran without autocast for {trial.device.type!r}"
+        headline = f"the forward ran without autocast for {kind!r}"
         expect.fail(headline, asked, f"logits that are {probe.logits[0].dtype}")
     if dtype != torch.float16:
         expect.fail(f"the forward ran under autocast to {dtype}", asked, str(dtype))
     if any(enabled):
         headline = "backward ran inside autocast"
         expect.fail(headline, "forward and loss alone under autocast", "autocast on as backward began")
-
-
-def _autocast_on(trial) -> bool:
-    return torch.is_autocast_enabled(trial.device.type)
 
 
 @mixed_step.row("a step by this batch's unscaled gradient")
