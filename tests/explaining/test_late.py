@@ -76,6 +76,16 @@ def test_probabilities_are_no_indices():
     assert "`.max()`" in report.note
 
 
+def test_a_label_is_called_one_in_any_spelling():
+    """The CPU's kernels write `Target` and `target`, and say "target" of a probability, too."""
+    wrong, scores = torch.tensor([7, 7], device="sim"), torch.rand(2, 2, device="sim")
+    report = explained(caught(lambda: functional.multi_margin_loss(scores, wrong).item()))
+    assert "number of rows, embeddings or classes" in report.note
+    devlab.sim.reset()
+    report = explained(caught(lambda: functional.binary_cross_entropy(scores, scores + 1).item()))
+    assert "classes" not in report.note
+
+
 def test_on_a_real_gpu_the_line_is_not_known():
     """PyTorch's own message is read, and the report says that the line has no part in it."""
     said = "CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported"

@@ -1,7 +1,9 @@
 """Sequences of launches, copies and waits whose times are known, and the invariants behind them."""
 
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -239,6 +241,27 @@ def test_two_threads_land_each_copy_once():
     clock.deliver()
     others[0].join()
     assert landed == ["first", "second"]
+
+
+def test_threads_may_begin_while_another_waits():
+    """The thread that waits counts the threads that use a device, and their number grows meanwhile."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool, clock.turns_of(0):
+            begun = pool.submit(begin_threads, 1500)
+            while not begun.done():
+                clock.spend(1e-6)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def begin_threads(count):
+    """Let threads use the devices, one after the other."""
+    for _ in range(count):
+        thread = threading.Thread(target=lambda: clock.current.queues)
+        thread.start()
+        thread.join()
 
 
 def run_batches(side):

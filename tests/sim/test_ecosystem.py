@@ -206,36 +206,27 @@ def test_clipping(device):
 
 
 def test_checkpointing_and_weight_norm(device):
-    """Recomputation in backward, which drops the same elements again, and parametrized weights."""
+    """Recomputation in backward, and parametrized weights."""
     from torch.utils.checkpoint import checkpoint
 
-    x = torch.randn(30, device=device, requires_grad=True)
+    x = torch.randn(3, device=device, requires_grad=True)
     checkpoint(lambda a: (a * 2).sum(), x, use_reentrant=False).backward()
-    assert x.grad.eq(2).all()
-    drawn = []
-
-    def drop(a):
-        drawn.append(nn.functional.dropout(a))
-        return drawn[-1].square()
-
-    for reentrant in (True, False):
-        checkpoint(drop, torch.ones_like(x).requires_grad_(), use_reentrant=reentrant).sum().backward()
-        assert torch.equal(drawn.pop(), drawn.pop())
+    assert x.grad.tolist() == [2, 2, 2]
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)).to(device)
     assert layer(torch.ones(1, 3, device=device)).device == device
 
 
-def test_checkpointing_keeps_the_random_numbers(device):
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointing_keeps_the_random_numbers(reentrant, device):
     """What is computed again in backward drops the same elements, as on CUDA."""
     from torch.utils.checkpoint import checkpoint
 
     x = torch.ones(400, device=device, requires_grad=True)
-    y = checkpoint(torch.dropout, x, 0.5, True, use_reentrant=False)
+    y = checkpoint(lambda a: torch.dropout(a, 0.5, True) ** 2, x, use_reentrant=reentrant)
     before = torch.sim.get_rng_state(device)
-    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], y)
+    y.sum().backward()
+    assert torch.equal(x.grad, 2 * y)
     assert torch.equal(torch.sim.get_rng_state(device), before)
-    again = checkpoint(lambda a: torch.dropout(a, 0.5, True) ** 2, x, use_reentrant=False)
-    assert torch.equal(torch.autograd.grad(again.sum(), x)[0], 2 * again)
 
 
 WORKERS = """

@@ -219,6 +219,18 @@ def test_a_copy_to_another_device_or_to_the_host_does_not_wait_either(races, sid
     assert x.to("sim:1").tolist() == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize(("source", "target"), [(0, 1), (1, 0)])
+def test_a_copy_between_devices_finds_what_either_stream_has_waited_for(races, source, target):
+    """PyTorch has the stream of the source wait for the target's before the copy."""
+    x, side = torch.zeros(4, device=f"sim:{source}"), torch.Stream(f"sim:{source}")
+    torch.accelerator.synchronize(source)
+    with side:
+        clock.copy(source, 16 * MIB, into=True, pinned=True)
+        x.add_(1)
+    torch.sim.current_stream(target).wait_stream(side)
+    assert x.to(f"sim:{target}").tolist() == [1, 1, 1, 1]
+
+
 def test_memory_that_is_not_filled_is_zero(races):
     """So a race shows the same numbers every time."""
     for _ in range(3):

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -96,12 +97,22 @@ def test_what_is_freed_in_the_middle_of_a_request_is_freed_after_it():
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    while any(thread.is_alive() for thread in threads):
+        memory._snapshot()  # meanwhile
     gc.collect()
     found = actions()
     assert found.count("alloc") == found.count("free_requested") == found.count("free_completed") == 600
     assert torch.sim.memory_allocated(0) == 0
+
+
+def test_a_request_that_was_put_off_before_the_history_began():
+    """Another thread may be between its question and its request when a history begins."""
+    allocator = PatientAllocator(0, capacity=1 << 30)
+    note = SimpleNamespace(requested=1000, stream=0, block=allocator.allocate_at_once(1000, 0))
+    snapshot.begin(allocator, snapshot.History())
+    allocator.request(note)
+    assert (allocator.allocated, note.block.requested) == (1024, 1000)
+    assert [event[0] for event in allocator.history.events] == ["segment_alloc", "alloc"]
 
 
 def test_a_request_that_fails_is_there_with_what_was_free():

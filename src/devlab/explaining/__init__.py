@@ -14,9 +14,7 @@ from devlab.explaining.report import Explanation, Problem, problem_of
 from devlab.explaining.special import SPECIAL
 
 __all__ = ["Explanation", "explain"]
-_OUTSIDE = (
-    r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds|device-side assert"
-)
+_OUTSIDE = r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds"
 
 
 def explain(error: BaseException | None = None) -> Explanation:

@@ -9,7 +9,7 @@ _LOOK = (
     "no single line mends this: compare `.min()` and `.max()` of the indices or labels with the number of "
     "rows, embeddings or classes"
 )
-_INDICES = r"[Ii]nd(ex|ices)|idx|INDICES|Target"
+_INDICES = r"[Ii]nd(ex|ices)|idx|INDICES|Target|target out of range"
 _OF_ANOTHER = "no single line mends this: print the `.min()` and `.max()` of what the culprit is given"
 _ON_CUDA = (
     "no single line mends this: an earlier line launched what failed, most likely with an index or a label "

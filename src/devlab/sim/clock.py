@@ -179,7 +179,7 @@ def wait_until(moment: float) -> None:
 def _give_turns() -> None:
     """Let other threads that use a simulated device go on, as they would while this thread waits."""
     global turns
-    if sum(thread.is_alive() for thread in list(_hosts)) > 1:
+    if sum(thread in _hosts for thread in threading.enumerate()) > 1:
         turns += 1
         time.sleep(_turn)
 

@@ -85,7 +85,7 @@ _INDEX_SHIFT = 32
 # What raises an error for a dtype that no tensor may have: a function under MPS's rules, and `refuse_in_fork`
 # in a process that may not use the devices.
 refusals: list = []
-# What keeps every operator from the quickest kernels: the function above, and the kernels that have failed.
+# What keeps every operator from the quickest kernels: those functions, and the kernels that have failed.
 limits: list = []
 
 

@@ -70,7 +70,7 @@ class Memory(NamedTuple):
 
     @property
     def words(self) -> numpy.ndarray:
-        """The bytes themselves, to be read and written, each element as an integer: it changes as a whole."""
+        """The bytes, to be read and written; each element is one integer, so that it changes as a whole."""
         size, address = self.storage.nbytes(), self.storage.data_ptr()
         of_bytes = numpy.frombuffer((ctypes.c_uint8 * size).from_address(address), numpy.uint8)
         return of_bytes.view(f"u{min(self.itemsize, 8)}") if size % self.itemsize == 0 else of_bytes
@@ -206,13 +206,13 @@ def show(run: Callable, args: tuple, kwargs: dict):
 def found(tensor: torch.Tensor, into: int) -> torch.Tensor:
     """Return on the CPU what a copy of `tensor`, on `sim`, to `sim:into` finds; -1 is the CPU."""
     with _lock:
-        moment = _now_found(*{tensor.get_device(), max(into, tensor.get_device())})
+        moment = _now_found(*{index for index in (tensor.get_device(), into) if index >= 0})
         with _looking_as_at(moment, _memories(tensor)):
             return data.on_host(tensor).clone()
 
 
 def put(target: torch.Tensor, values: torch.Tensor, source: torch.Tensor | None = None) -> None:
-    """Copy values into a tensor on `sim`, for work that has waited for what its current stream now holds.
+    """Copy values into a tensor on `sim`, to be found by work that has waited for the current stream.
 
     `source` is pinned memory that the copy has not left: what the host writes there still travels.
     """

@@ -2,7 +2,7 @@
 
 `torch.sim.memory._record_memory_history()`, `_snapshot()` and `_dump_snapshot(path)` are those of
 `torch.cuda.memory`. While a history is recorded, each allocator is of another class, which writes down what
-happens to the device's memory; while none is, nothing here runs.
+happens to the device's memory; while none is, no request for memory comes through here.
 """
 
 import os
@@ -22,7 +22,7 @@ ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segmen
 # When the lines that led to an event are noted: never, for live memory alone, for what is allocated, always.
 _CONTEXTS = (None, "state", "alloc", "all")
 _POOL = (0, 0)  # the pool of a process that makes none of its own
-# The simulator is C++ on CUDA; instruments put functions of their own around PyTorch's.
+# On CUDA C++ does what the simulator does here; instruments put functions of their own around PyTorch's.
 _INSTRUMENTS = tuple(
     str(Path(__file__).parents[1] / name) + os.sep for name in ("sim", "explaining", "watching")
 )
@@ -41,7 +41,7 @@ def stack() -> Stack:
     while frame is not None:
         code = frame.f_code
         if code.co_filename == _RECORDER:
-            found.clear()  # a recorder calls an operator by functions of PyTorch that else do not run
+            found.clear()  # those were PyTorch's, through which a recorder calls an operator
         elif not code.co_filename.startswith(_INSTRUMENTS):
             found.append((code, frame.f_lineno))
         frame = frame.f_back
@@ -137,6 +137,9 @@ class RecordingAllocator(PatientAllocator):
         while self._diary:
             note = self._diary.popleft()
             block = note.block
+            if block is None:  # another thread put the request off just before the history began
+                note.block = Allocator.allocate(self, note.requested, note.stream)
+                continue
             own = note if type(note) is Freed else Freed(block, (), clock.now())
             self._note_free(block, own)
             super()._merge(block)
@@ -248,40 +251,38 @@ def _choose(name: str, given, known: Iterable) -> None:
 
 def segments(allocator: PatientAllocator) -> list[dict]:
     """Return a device's segments and their blocks under PyTorch's keys, in the order of their addresses."""
+    with allocator.lock:
+        return [_segment(allocator, first, blocks) for first, blocks in allocator.blocks()]
+
+
+def _segment(allocator: PatientAllocator, first: Block, blocks: list[Block]) -> dict:
     history = history_of(allocator)
     born, taken = (history.births, history.segments) if history is not None else ({}, {})
-    found = []
-    with allocator.lock:
-        whole = list(allocator.blocks())
-    for first, blocks in whole:
-        live = [block for block in blocks if block.used]
-        in_use = sum(block.size for block in live)
-        found.append(
+    live = [block for block in blocks if block.used]
+    in_use = sum(block.size for block in live)
+    return {
+        "device": allocator.index,
+        "address": first.address,
+        "total_size": sum(block.size for block in blocks),
+        "allocated_size": in_use,
+        "active_size": in_use,
+        "requested_size": sum(block.requested for block in live),
+        "stream": first.stream,
+        "segment_type": "large" if first.large else "small",
+        "segment_pool_id": _POOL,
+        "is_expandable": False,
+        "frames": frames(taken.get(first.address, ())),
+        "blocks": [
             {
-                "device": allocator.index,
-                "address": first.address,
-                "total_size": sum(block.size for block in blocks),
-                "allocated_size": in_use,
-                "active_size": in_use,
-                "requested_size": sum(block.requested for block in live),
-                "stream": first.stream,
-                "segment_type": "large" if first.large else "small",
-                "segment_pool_id": _POOL,
-                "is_expandable": False,
-                "frames": frames(taken.get(first.address, ())),
-                "blocks": [
-                    {
-                        "address": block.address,
-                        "size": block.size,
-                        "requested_size": block.requested,
-                        "state": "active_allocated" if block.used else "inactive",
-                        "frames": frames(born.get(block.address, ())) if block.used else [],
-                    }
-                    for block in blocks
-                ],
+                "address": block.address,
+                "size": block.size,
+                "requested_size": block.requested,
+                "state": "active_allocated" if block.used else "inactive",
+                "frames": frames(born.get(block.address, ())) if block.used else [],
             }
-        )
-    return found
+            for block in blocks
+        ],
+    }
 
 
 def take(device=None, augment_with_fx_traces: bool = False) -> dict:
@@ -293,17 +294,17 @@ def take(device=None, augment_with_fx_traces: bool = False) -> dict:
     >>> sorted(take())
     ['allocator_settings', 'device_traces', 'external_annotations', 'segments']
     """
-    present = allocators[: data.device_count()]
-    for allocator in present:
-        allocator.settle()
-        if (history := history_of(allocator)) is not None:
-            history.note("snapshot", 0, allocator.allocated, 0)
+    held, traces = [], []
+    for allocator in allocators[: data.device_count()]:
+        with allocator.lock:
+            allocator.settle()
+            if (history := history_of(allocator)) is not None:
+                history.note("snapshot", 0, allocator.allocated, 0)
+            held += segments(allocator)
+            traces.append(history.entries() if history is not None else [])
     return {
-        "segments": [segment for allocator in present for segment in segments(allocator)],
-        "device_traces": [
-            history.entries() if (history := history_of(allocator)) is not None else []
-            for allocator in present
-        ],
+        "segments": held,
+        "device_traces": traces,
         "allocator_settings": {
             "PYTORCH_CUDA_ALLOC_CONF": "",
             "max_split_size": -1,

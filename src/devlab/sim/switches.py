@@ -10,9 +10,10 @@ from devlab.sim.snapshot import history_of, record_history
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """Put back after a block the current device and streams, and sizes of memories; races and a history end.
+    """Put back the current device and streams and the sizes of memories after a block.
 
-    The streams are those of the thread that runs the block. A block that changes nothing costs nothing.
+    The streams are those of the thread that runs the block. Races and a history that began in the block end
+    with it.
 
     >>> with kept():
     ...     data.set_current_index(1)

@@ -71,8 +71,6 @@ __all__ = [
 ]
 
 OutOfMemoryError = torch.OutOfMemoryError
-# `torch.utils.checkpoint` keeps the random numbers of a device's module that says this, as `torch.cuda` does.
-_initialized = True
 amp = SimpleNamespace(
     autocast=functools.partial(torch.amp.autocast, data.NAME),
     GradScaler=functools.partial(torch.amp.GradScaler, data.NAME),
@@ -92,8 +90,7 @@ def is_initialized() -> bool:
 
 
 def __getattr__(name: str):
-    # Checkpointing asks for this before it keeps the states of the generators.
-    if name == "_initialized":
+    if name == "_initialized":  # `torch.utils.checkpoint` asks for it before it keeps random numbers
         return is_initialized()
     raise AttributeError(f"module 'torch.{data.NAME}' has no attribute {name!r}")
 

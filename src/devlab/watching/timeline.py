@@ -295,7 +295,7 @@ class Timeline(Panel):
 
 
 def round_up(seconds: float, steps: tuple[float, ...] = (1, 2.5, 5, 10)) -> float:
-    """Return the next of 1, 2.5, 5, 10, 25, 50, ... units of time, so that similar times are drawn alike.
+    """Return the next of `steps`, times any power of ten, so that similar times are drawn alike.
 
     >>> round(1e6 * round_up(221e-6)), round(1e6 * round_up(157e-6)), round_up(0.5)
     (250, 250, 0.5)

@@ -137,8 +137,10 @@ def _told(span, simulated: bool) -> dict:
     told = {"state": span.state, "simulated": simulated}
     if line := str(span.line or ""):
         told["line"] = line
+    if hasattr(span.event, "bytes"):
+        told["bytes"] = span.event.bytes
     if type(span.event) is Transfer:
-        told |= {"bytes": span.event.bytes, "how": span.event.manner}
+        told["how"] = span.event.manner
     return told
 
 
@@ -147,10 +149,7 @@ def _on_host(span, number: int, simulated: bool) -> dict:
     if type(event) is Launch:
         args |= {"External id": number, **_inputs(event.inputs)}
         return _slice(span, "cpu_op", f"aten::{span.name}", HOST_PROCESS, 1, args)
-    if size := getattr(event, "bytes", None):
-        args["bytes"] = size
-    kind = _kind(event)
-    category = _RUNTIME.get(kind, "user_annotation")
+    category = _RUNTIME.get(_kind(event), "user_annotation")
     return _slice(span, category, span.name, HOST_PROCESS, 1, args | {"correlation": number})
 
 
