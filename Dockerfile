@@ -20,7 +20,7 @@ RUN useradd --create-home --uid "${NB_UID}" --shell /bin/bash "${NB_USER}"
 
 COPY . /srv/devlab
 RUN python3 -m pip install --no-cache-dir -c /srv/devlab/constraints.txt "/srv/devlab[lab]" "${JUPYTERHUB}" nbgitpuller
-# It lays out the course in the user's home whenever a server starts, for a hub mounts that home over the image's.
+# These settings lay out the course in the user's home when a server starts: a hub mounts that home over the image's.
 COPY .devcontainer/jupyter_server_config.py /usr/local/etc/jupyter/jupyter_server_config.py
 
 ENV HOME="/home/${NB_USER}"

@@ -45,7 +45,7 @@ exercise: .venv/test ## judge the bank of one exercise and show each verdict: ma
 benchmarks: .venv/test ## measure what the course promises about speed, all in one table
 	@$(BIN)/python benchmarks/run.py
 
-# UV: where uv is, which nothing else here needs.
+# UV is the path of uv, which no other target needs.
 locked: ## write requirements.lock anew from the pins, with the hash of every file, for uv; needs uv
 	$(or $(UV),uv) pip compile pyproject.toml --extra lab --universal --python-version 3.11 -c constraints.txt -q \
 	--generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make locked" -o requirements.lock

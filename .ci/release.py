@@ -112,7 +112,8 @@ def main() -> None:
     if wrong := faults(wheel):
         sys.exit("The release stops here:\n" + "\n".join(wrong))
     in_a_bare_environment(wheel, version)
-    (DIST / "notes.md").write_text(notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version) + "\n")
+    new = notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version)
+    (DIST / "notes.md").write_text(f"{new}\n", encoding="utf-8")
     print(f"""
 devlab {version} is in {DIST.relative_to(ROOT)}: wheel, source, notes.md. What is left for a person:
   git commit -am "Release {version}" && git tag v{version}     and push both

@@ -37,6 +37,7 @@ def count(begin: str, device: str, *paths: Path) -> tuple[int, int]:
 
 def main() -> None:
     """Print both counts."""
+    print(f"{len(json.loads(TABLE.read_text())['cases'])} calls with one argument on the CPU")
     asked, refused = count("from devlab import sim; sim.enable()", "sim:0")
     print(f"sim: {refused} of {asked} calls are refused")
     fake = "import fakegpu; fakegpu.init(runtime='fakecuda', profile='t4', device_count=2)"
@@ -46,5 +47,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    print(f"{len(json.loads(TABLE.read_text())['cases'])} calls with one argument on the CPU")
     main()

@@ -69,7 +69,7 @@ def main() -> None:
         del library
         print(f"{name:<55}{after - before:6.2f} us")
         before = after
-    print(f"{'choosing the way, and what turns make slower':<55}{whole - before:6.2f} us")
+    print(f"{'choosing a kernel, and taking turns with the CPU':<55}{whole - before:6.2f} us")
     print(f"{'x + y on sim':<55}{whole:6.2f} us, {whole - cpu:.2f} more than on the CPU")
 
 

@@ -1,4 +1,4 @@
-"""Warnings of PyTorch's name the line that called, whichever function of devlab's stands in between."""
+"""A warning of PyTorch names the line that called, whichever function of devlab stands in between."""
 
 import inspect
 import warnings

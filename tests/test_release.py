@@ -11,16 +11,12 @@ import pytest
 import devlab
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (
-    """A [page](docs/a.md) and ![a [b] picture](docs/b.png), [elsewhere](https://x.test/y), [here](#top)."""
-)
+README = "A [page](docs/a.md) and ![a [b] picture](docs/b.png), [elsewhere](https://x.test/y), [here](#top)."
 
 
 @pytest.fixture
 def long_description(monkeypatch):
     """The function of .ci/metadata.py; Hatchling, which loads that file, is not installed here."""
-    for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
     interface = ModuleType("interface")
     interface.MetadataHookInterface = object
     monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)

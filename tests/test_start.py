@@ -91,9 +91,8 @@ def test_a_program_is_started_for_each_rank_and_a_failure_is_shown(capsys):
     assert "AssertionError: no" in said
 
 
-def test_the_nearest_of_several_numbers(monkeypatch, tmp_path, capsys):
+def test_the_nearest_of_several_numbers(capsys):
     """A real device may give a figure that is none of the choices."""
-    monkeypatch.setenv("DEVLAB_PROGRESS", str(tmp_path / "progress.jsonl"))
     devlab.predict("How many?", 1, 10, 20).was_about(13)
     assert capsys.readouterr().out.endswith("How many? 10\n")
     with pytest.raises(Refused):

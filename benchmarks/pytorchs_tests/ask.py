@@ -52,14 +52,14 @@ REASONS = {
     r"did not expect non-deterministic error message, but got one anyway|"
     r"map2?_ is only implemented on CPU tensors",
     "needs more memory": r"OutOfMemoryError: sim out of memory\.",
-    # The test asks for the name cuda and takes every other device for the CPU: the old classes of storages
-    # and tensors, the scaler under torch.cuda, an index that is left on the CPU, what an old GPU lacks, and
-    # which release of CUDA there is, or whether labels are looked at by the device.
+    # The test asks for the name cuda and takes every other device for the CPU, in what concerns the old
+    # classes of storages and tensors, the scaler under torch.cuda, an index that is left on the CPU, what an
+    # old GPU lacks, the release of CUDA, and labels that the device itself looks at.
     "the test knows CUDA and the CPU alone": r"::test_tensor_storage_type_|::test_grad_scaling_state_dict\b|"
     r"::test_grad_scaler_deprecated_warning\b|::test_stable_sort_against_numpy_|::test_addbmm_bfloat16\b|"
     r"::test_linalg_lstsq_input_checks_|::test_one_hot\b",
-    # What torch_openreg has in C++ of its own, the notes that its tensors carry among that, the names of
-    # PyTorch's threads, and a file that holds the name of the device, whose length is part of its form.
+    # What torch_openreg has in C++ of its own, the notes of its tensors among that; the names of PyTorch's
+    # threads; and a file whose layout depends on the length of the device's name.
     "torch_openreg's own": r"'_OpNamespace' 'sim' object has no attribute '|"
     r"module 'torch.sim' has no attribute '_C'|"
     r"::test_autograd_init\b|::test_open_device_numpy_serialization\b|::test_serialization\b.*mappings",
@@ -259,7 +259,7 @@ def _stand_in(path: Path) -> None:
             for alias in node.names:
                 if not hasattr(module, alias.name) and not hasattr(module, "__path__"):
                     setattr(module, alias.name, _StandIn())
-                    # PyTorch then lets a test have no operator to be asked of, which else is an error.
+                    # With this variable PyTorch accepts a test without operators; it is an error otherwise.
                     importlib.import_module("torch.testing._internal.common_methods_invocations")
                     os.environ["OPINFO_RESTRICT_TO_DSL"] = "nothing"
 

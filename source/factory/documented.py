@@ -1,4 +1,4 @@
-"""What the makers document of real hardware: peaks from data sheets, measured by nobody here.
+"""What the makers document of real hardware: peaks from data sheets, none of them measured here.
 
 Each figure was compared in November 2026 with at least two independent pages that quote the document which
 `source` names; the documents themselves could not be opened then. NVIDIA gives the bandwidth of PCIe and

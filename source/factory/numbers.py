@@ -1,7 +1,7 @@
 """The numbers to know: what common work takes on the reference machine, computed from its specs.
 
 Each time is a model's: the launch, the shortest kernel, and the bytes or the arithmetic at the peak rate. The
-drawing of lesson 00 and the tables of `recorded` both take the times from here.
+drawing of lesson 00 shows them.
 """
 
 from dataclasses import dataclass

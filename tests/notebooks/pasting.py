@@ -12,7 +12,7 @@ import io
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -36,24 +36,23 @@ REFUSED = (Outcome.FAILED, Outcome.ERROR)
 class Candidate:
     """What might be pasted: what it is called, and its code.
 
-    What is `whole` is a function's body, for which an exercise has the parameters: all of them are `free` in
-    it, and none of its `own` is another.
+    Code with `free` names is a function's body: it is completed where they include the parameters of an
+    exercise, and these include the function's `own`.
     """
 
     name: str
     code: list[ast.stmt]
-    free: set[str] = field(default_factory=set)
-    own: set[str] = field(default_factory=set)
-    whole: bool = False
+    free: set[str] | None = None
+    own: frozenset[str] = frozenset()
 
     def source(self, exercise: Exercise) -> list[ast.stmt] | None:
         """Return statements that define it under the exercise's name; None where it cannot be an answer."""
-        if not self.whole:
+        if self.free is None:
             wanted = ast.ClassDef if exercise.wants_class else ast.FunctionDef | ast.Assign
             own = copy.deepcopy(self.code)
             if not isinstance(own[-1], wanted):
                 return None
-            for node in (one for statement in own for one in ast.walk(statement)):
+            for node in ast.walk(ast.Module(own)):
                 if isinstance(node, ast.Name) and node.id in (self.name, PASTED):
                     node.id = exercise.name
                 elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node is own[-1]:
@@ -74,11 +73,6 @@ def parameters(exercise: Exercise) -> list[str]:
     """
     signature = exercise.signature.removeprefix("class ")
     return [one.arg for one in ast.parse(f"def {signature}: pass").body[0].args.args]
-
-
-def names_of(function: ast.FunctionDef) -> set[str]:
-    """Return the names of a function's parameters."""
-    return {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
 
 
 def pasted(path: Path, environment: dict[str, str]) -> list[str]:
@@ -154,14 +148,8 @@ def run(statements: list[ast.stmt], world: dict) -> None:
 
 
 MENDED = (
-    torch,
-    torch.cuda,
-    torch.accelerator,
-    torch.version,
-    torch.backends,
-    torch.backends.mps,
-    torch.mps,
-    os,
+    *(torch, torch.cuda, torch.accelerator, torch.version, torch.mps),
+    *(torch.backends, torch.backends.mps, os),
 )
 
 
@@ -195,34 +183,33 @@ def candidates(number: int, program: ast.Module, own: list[Exercise]) -> list[Ca
     """Return what might be pasted of a cell: its definitions, those of a program in it, the cell itself."""
     found = list(definitions(number, program))
     for one in [one.code[0] for one in found if isinstance(one.code[0], ast.FunctionDef)]:
-        body = Candidate(f"body of {one.name}", one.body, loaded(one.body), names_of(one), whole=True)
-        found += [body] if any(names_of(one) < set(parameters(exercise)) for exercise in own) else []
+        names = frozenset(node.arg for node in ast.walk(one.args) if isinstance(node, ast.arg))
+        if any(names < set(parameters(exercise)) for exercise in own):
+            found.append(Candidate(f"body of {one.name}", one.body, loaded(one.body), names))
     for node in ast.walk(program):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "def " in node.value:
             with contextlib.suppress(SyntaxError):
                 text = ast.parse(node.value)
                 imports = [one for one in text.body if isinstance(one, ast.Import | ast.ImportFrom)]
                 found += [Candidate(one.name, imports + one.code) for one in definitions(number, text)]
-    spoken = loaded(program.body) - stored(program.body) | before_stored(program)
+    spoken = before_stored(program)
     wanted = any(set(parameters(one)) <= spoken for one in own if not one.wants_class)
     if wanted and (value := last_value(program)):
         body = [*program.body[:-1], ast.Return(value)]
-        found.append(Candidate(f"cell {number}", body, spoken, set(), whole=True))
+        found.append(Candidate(f"cell {number}", body, spoken))
     return found
 
 
-def definitions(number: int, program: ast.Module) -> Iterator[Candidate]:
+def definitions(number: int, program: ast.AST) -> Iterator[Candidate]:
     """Yield the functions and classes of a program, and its lambdas, but not what stands inside of them."""
-    waiting_ones: list[ast.AST] = list(program.body)
-    while waiting_ones:
-        node = waiting_ones.pop(0)
+    for node in ast.iter_child_nodes(program):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield Candidate(node.name, [node])
         elif isinstance(node, ast.Lambda):
             named = ast.Assign([ast.Name(PASTED, ast.Store())], node)
             yield Candidate(f"lambda in cell {number}", [named])
         else:
-            waiting_ones += ast.iter_child_nodes(node)
+            yield from definitions(number, node)
 
 
 def last_value(program: ast.Module) -> ast.expr | None:
@@ -248,11 +235,9 @@ def dependencies(programs: list[ast.Module], needed: set[str]) -> set[str]:
 def brings(statement: ast.stmt) -> set[str]:
     """Return the names that a statement defines or may change."""
     if isinstance(statement, ast.Expr):
-        return {name for name in [root(statement.value)] if name and name not in dir(builtins)}
+        return {root(statement.value)} - set(dir(builtins))
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return {(one.asname or one.name).split(".")[0] for one in statement.names}
     found = stored([statement])
     for node in ast.walk(statement):
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
@@ -269,14 +254,17 @@ def root(node: ast.expr) -> str:
 
 def loaded(statements: list[ast.stmt]) -> set[str]:
     """Return the names that are read anywhere in statements."""
-    return _names(statements, ast.Load)
+    names = (node for node in ast.walk(ast.Module(statements)) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Load)}
 
 
 def stored(statements: list[ast.stmt]) -> set[str]:
     """Return the names that are given a value anywhere in statements, parameters and imports among them."""
-    found = _names(statements, ast.Store)
-    for node in (one for statement in statements for one in ast.walk(statement)):
-        if isinstance(node, ast.arg):
+    found = set()
+    for node in ast.walk(ast.Module(statements)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
             found.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
@@ -285,16 +273,12 @@ def stored(statements: list[ast.stmt]) -> set[str]:
     return found
 
 
-def _names(statements: list[ast.stmt], kind: type) -> set[str]:
-    nodes = (node for statement in statements for node in ast.walk(statement))
-    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, kind)}
-
-
 def before_stored(program: ast.Module) -> set[str]:
-    """Return the names that a cell reads in an earlier statement than the first that gives them a value."""
+    """Return the names that a cell reads before it gives them a value."""
     read_first, given = set(), set()
     for statement in program.body:
-        inside = [statement.value] if isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr) else []
-        read_first |= loaded(inside or [statement]) - given - (set() if inside else stored([statement]))
-        given |= stored([statement])
+        made = stored([statement])
+        reads_first = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr)
+        read_first |= loaded([statement]) - given - (set() if reads_first else made)
+        given |= made
     return read_first

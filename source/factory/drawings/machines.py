@@ -7,6 +7,51 @@ from factory.drawings.sheet import FIRST, HOST, Sheet, drawing
 
 
 @drawing
+def few_and_many() -> Scene:
+    """Lesson 00: a CPU spends its chip on a few cores that decide, a GPU on many units that calculate."""
+    sheet = Sheet()
+    for x, name, colour in ((0, "a CPU", HOST), (400, "a GPU", FIRST)):
+        sheet.box(x, 0, 360, 190, edge=colour, thick=2, top=name)
+    for number in range(4):
+        x, y = 16 + 168 * (number % 2), 34 + 60 * (number // 2)
+        sheet.box(x, y, 160, 52, edge=HOST)
+        sheet.write(x + 54, y + 26, "decides", size=SMALL)
+        for unit in range(4):
+            sheet.box(
+                x + 108 + 22 * (unit % 2), y + 6 + 21 * (unit // 2), 18, 17, edge="", fill=HOST, round=1
+            )
+    sheet.box(16, 154, 328, 28, "large caches", edge=HOST)
+    for row in range(6):
+        y = 34 + 19 * row
+        sheet.box(416, y, 22, 15, edge=FIRST, round=1)
+        for unit in range(18):
+            sheet.box(443 + 17 * unit, y, 13, 15, edge="", fill=FIRST, round=1)
+    sheet.box(416, 154, 328, 28, "a wide connection to its memory", edge=FIRST)
+    return sheet.scene(195)
+
+
+@drawing
+def inside_a_cpu() -> Scene:
+    """Lesson 01: cores with units for several numbers at once, their caches, and the memory behind them."""
+    sheet = Sheet()
+    sheet.box(0, 0, 500, 190, top="one CPU", edge=HOST, thick=2)
+    for number in range(4):
+        x = 14 + 120 * number
+        sheet.box(x, 30, 112, 100, edge=HOST)
+        sheet.write(x + 56, 44, f"core {number}", size=SMALL)
+        for unit in range(8):
+            sheet.box(x + 8 + 12 * unit, 56, 10, 18, edge="", fill=HOST, round=1)
+        sheet.write(x + 56, 86, "8 at once", size=SMALL)
+        sheet.box(x + 8, 98, 96, 24, edge=HOST)
+        sheet.write(x + 56, 110, "own caches", size=SMALL)
+    sheet.box(14, 142, 472, 36, "a cache that all cores share", edge=HOST)
+    sheet.box(600, 0, 160, 190, "gigabytes,", "in pages of 4 KiB", top="system memory", edge=HOST, thick=1.5)
+    sheet.arrow((500, 160), (600, 160), arrow=False, edge=HOST, thick=8)
+    sheet.write(550, 140, f"{specs.HOST.bandwidth / 1e9:.0f} GB/s", size=SMALL)
+    return sheet.scene(195)
+
+
+@drawing
 def data_arrives_at_the_cpu() -> Scene:
     """Lesson 01: whatever comes in and goes out passes through the CPU's memory."""
     sheet = Sheet()

@@ -1,11 +1,48 @@
-"""Drawings of time on two clocks, and of what decides how fast a device works."""
+"""Drawings of time: what work takes, on which clock, and what decides how fast a device works."""
 
 from math import log2, log10
 
 from devlab import palette
 from devlab.explore.scene import SMALL, Scene
 from devlab.sim.specs import CUDA_LIKE
+from devlab.watching.memory import duration
 from factory.drawings.sheet import FIRST, HOST, Sheet, drawing
+from factory.numbers import numbers
+
+COLOURS = {"host": HOST, "device": FIRST, "transfer": palette.COPY}
+
+
+@drawing
+def numbers_to_know() -> Scene:
+    """Lesson 00: what common work takes on the reference machine, on an axis in steps of ten."""
+    sheet = Sheet()
+    left, right, first, last = 300, 700, -6, 0  # the axis goes from 1 µs to 1 s
+    row, top = 21, 26
+    found = numbers()
+    low = top + row * len(found)
+
+    def along(seconds: float) -> float:
+        return left + (right - left) * (log10(seconds) - first) / (last - first)
+
+    for power in range(first, last + 1):
+        x = along(10**power)
+        sheet.arrow((x, top - 6), (x, low), arrow=False, thick=1, faint=True)
+        sheet.write(x, 8, duration(10**power), size=SMALL)
+    for number, one in enumerate(found):
+        y = top + row * number + row / 2
+        colour = COLOURS[one.by]
+        wide = max(along(one.seconds) - left, 3)
+        sheet.write(left - 12, y, one.work, anchor="end", size=SMALL)
+        sheet.box(left, y - 6, wide, 12, edge="", fill=colour, round=0, hatched=one.by == "transfer")
+        sheet.write(left + wide + 8, y, duration(float(f"{one.seconds:.2g}")), anchor="start", size=SMALL)
+    for x, by, words in (
+        (300, "host", "the host"),
+        (430, "device", "the device"),
+        (560, "transfer", "a transfer"),
+    ):
+        sheet.box(x, low + 12, 14, 12, edge="", fill=COLOURS[by], round=0, hatched=by == "transfer")
+        sheet.write(x + 22, low + 18, words, anchor="start", size=SMALL)
+    return sheet.scene(low + 30)
 
 
 @drawing
@@ -103,7 +140,7 @@ def roofline() -> Scene:
         (1e10, "10 GFLOP/s"),
         (1e11, "100 GFLOP/s"),
         (1e12, "1 TFLOP/s"),
-        (8.1e12, "8.1 TFLOP/s"),
+        (CUDA_LIKE.rate, f"{CUDA_LIKE.rate / 1e12:g} TFLOP/s"),
     ):
         sheet.write(left - 10, at(1, rate)[1], name, anchor="end", size=SMALL)
     for intensity, name in ROOFLINE:
