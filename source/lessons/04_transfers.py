@@ -712,8 +712,8 @@ for n in (512, 1024, 2048):
 # | **serialization**: a file to be read elsewhere | at a checkpoint |
 # | a **library that only knows the CPU** | as rarely as you can arrange |
 #
-# A GPU that is nearly full, or a tensor that you want to look at, is a good reason for the moment. That a
-# tensor "has always been on the CPU" is none.
+# A GPU that is nearly full, or a tensor that you want to look at, is a good reason for the moment. It is not a
+# good reason that a tensor "has always been on the CPU".
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_no_ping_pong):** `no_ping_pong` runs a model over a whole
 # loader and fetches once.

@@ -381,8 +381,8 @@ def caption(state: State, found: dict[str, Connections | None]) -> str:
             f"{how}: {inside}, from the one memory that it has with the CPU; "
             f"even so, a tensor that goes from cpu to {state.looked_at} is copied."
         )
-    crossing = GIGABYTE / (connections.pinned if connections.pinning_helps else connections.pageable)
-    return f"{how}: a gigabyte is transferred to {state.looked_at} in {duration(crossing)} at best, and {inside}."
+    best = GIGABYTE / (connections.pinned if connections.pinning_helps else connections.pageable)
+    return f"{how}: a gigabyte is transferred to {state.looked_at} in {duration(best)} at best, and {inside}."
 
 
 def described(state: State, connections: Connections | None) -> dict[str, str]:
@@ -449,9 +449,7 @@ def explorer() -> Explorer:
         controls.append(Choice("looked_at", "device", list(devices)))
     if simulated:
         controls.append(Choice("rules", "rules", [("like CUDA", "cuda"), ("like Apple's MPS", "mps")]))
-    controls.append(
-        Action(SEND, _sent, lambda state: not state.gone)
-    )
+    controls.append(Action(SEND, _sent, lambda state: not state.gone))
     first = devices[min(1, len(devices) - 1)]
     return Explorer(
         "What is here, and how wide are the connections?",
