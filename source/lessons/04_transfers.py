@@ -357,7 +357,7 @@ guess.was(sum(time > max(times) / 2 for time in times))
 # %% [markdown]
 # ### A loop in time
 #
-# The gain is easiest to see on a time line. Here is a loop over four minibatches, in the simulator's model of
+# The gain is easiest to see on a timeline. Here is a loop over four minibatches, in the simulator's model of
 # time, first with blocking transfers. Moving a minibatch, staging and copying together, takes about twice as
 # long as computing with it:
 

@@ -230,9 +230,9 @@ def _beside(ends, by: float):
 def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Connections | None]) -> None:
     """Draw the memory that the processors of host and device share."""
     (place,) = state.accelerators
-    pen.device("cpu", 0, 0, 190, LOW)
+    pen.device("cpu", 0, 0, 225, LOW)
     pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
-    pen.device(place, 560, 0, 200, LOW)
+    pen.device(place, 535, 0, 225, LOW)
     pen.part(place, "processor", (660, 82, 82, 62), "processor")
     pen.box("one memory", 280, 40, 200, 145, edge=INK, thick=1.5)
     pen.words("one memory 1", 380, 103, "one memory")
@@ -319,7 +319,7 @@ class Pen:
         else:
             below_edges = to_y - 19  # those of the two devices, which the connection passes
             self.words(f"{name} rate", x + 10, below_edges, written, anchor="start")
-            arrived = (x + 110, below_edges)
+            arrived = (x + 95, below_edges)
         self.connections.append((name, start, end, takes, colour, arrived))
 
     def send(self) -> None:
