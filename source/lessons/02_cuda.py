@@ -290,8 +290,8 @@ print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 # %% [markdown] facts=["A4"]
 # (These pages were built with the variable set to an empty string, on purpose, so that no GPU can change
-# them.) If there is no GPU in your machine, the page `docs/borrow_a_gpu.md` says where you can borrow one for
-# an hour, free of charge.
+# them.) If there is no GPU in your machine, the page [Borrow a GPU for an hour](../docs/borrow_a_gpu.md) says
+# where you can borrow one, free of charge.
 #
 # The first row is the one most often misread. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak
 # of the *package*: they say the same on a laptop without a GPU as on the largest server. Only

@@ -325,8 +325,8 @@ with devlab.apples_rules(device):
 # this (the text stands in `aten/src/ATen/mps/EmptyTensor.cpp`):
 #
 # ```text
-# TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.
-# Please use float32 instead.
+# TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't
+# support float64. Please use float32 instead.
 # ```
 #
 # Line 4 asks for it openly. Line 2 is how it usually happens: **NumPy's floats are 64 bits wide**,
@@ -433,12 +433,12 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 # On a Mac, PyTorch 2.13 says more (the text stands in `aten/src/ATen/mps/MPSFallback.mm`):
 #
 # ```text
-# NotImplementedError: The operator 'aten::linalg_matrix_exp' is not currently implemented for the MPS device.
-# If you want this op to be considered for addition please comment on
-# https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that resulted in missing op as well
-# as commit hash (...). As a temporary fix, you can set the environment variable
-# `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU as a fallback for this op. WARNING: this will be slower than
-# running natively on MPS.
+# NotImplementedError: The operator 'aten::linalg_matrix_exp' is not currently implemented
+# for the MPS device. If you want this op to be considered for addition please comment on
+# https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that resulted in
+# missing op as well as commit hash (...). As a temporary fix, you can set the environment
+# variable `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU as a fallback for this op.
+# WARNING: this will be slower than running natively on MPS.
 # ```
 #
 # The message names the operator and a way out. A missing operator raises the same type on any device,

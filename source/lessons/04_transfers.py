@@ -357,7 +357,7 @@ guess.was(sum(time > max(times) / 2 for time in times))
 # %% [markdown]
 # ### A loop in time
 #
-# The gain is easiest to see on a time line. Here is a loop over four minibatches, in the simulator's model of
+# The gain is easiest to see on a timeline. Here is a loop over four minibatches, in the simulator's model of
 # time, first with blocking transfers. Moving a minibatch, staging and copying together, takes about twice as
 # long as computing with it:
 
@@ -712,8 +712,8 @@ for n in (512, 1024, 2048):
 # | **serialization**: a file to be read elsewhere | at a checkpoint |
 # | a **library that only knows the CPU** | as rarely as you can arrange |
 #
-# A GPU that is nearly full, or a tensor that you want to look at, is a good reason for the moment. That a
-# tensor "has always been on the CPU" is none.
+# A GPU that is nearly full, or a tensor that you want to look at, is a good reason for the moment. It is not a
+# good reason that a tensor "has always been on the CPU".
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_no_ping_pong):** `no_ping_pong` runs a model over a whole
 # loader and fetches once.

@@ -131,7 +131,7 @@ def contents(module):
             print(f"{name:<15}plain attribute  {value.device}")
 
 
-guess = devlab.predict("Price holds four tensors. How many of them will move?", *range(5))
+guess = devlab.predict("Price holds four tensors. How many of them does model.to(device) move?", *range(5))
 
 # %% facts=["L4", "L5"]
 model.to(device)
@@ -442,7 +442,7 @@ for x in (series, series.to(device)):
 
 # %% facts=["E5", "W1"]
 guess = devlab.predict(
-    "It is given a float16 input. Which dtype comes out?", "torch.float16", "torch.float32"
+    "Given a float16 input, which dtype does the function return?", "torch.float16", "torch.float32"
 )
 
 # %% facts=["E5", "W1"]
@@ -535,8 +535,10 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
 # The function works for devices and dtypes that its author never tried, because **its helper is made from the
 # input**.
 #
-# **Exercises:** [`add_noise`](../exercises/05_buffers.ipynb#task_add_noise) needs a helper of x's shape, and
-# [`append_ones`](../exercises/05_buffers.ipynb#task_append_ones) a helper of another.
+# **[Exercise](../exercises/05_buffers.ipynb#task_add_noise):** `add_noise` needs a helper of x's shape.
+#
+# **[Exercise](../exercises/05_buffers.ipynb#task_append_ones):** `append_ones` needs a helper of another
+# shape.
 
 # %% [markdown]
 # ## A cache remembers where it was filled
@@ -585,8 +587,8 @@ guess.was(failed)
 # ## All in one place
 #
 # A step of training needs five things on one device: the parameters, the buffers, the inputs, the labels, and
-# what the optimizer keeps. Here is one for the price model. Its buffers come along with `.to`, the optimizer
-# is made after the move, and the batch is moved by hand:
+# what the optimizer keeps. Here is such a step for the price model. Its buffers come along with `.to`, the
+# optimizer is made after the move, and the batch is moved by hand:
 
 # %% facts=["L1", "L2"]
 model = RegisteredPrice().to(device)

@@ -517,10 +517,13 @@ for words, t in (
 # | one field of a structured array, if the size of a record is no multiple of the field's | `ValueError` | `a.copy()` |
 # | text, Python objects | `TypeError` that lists the supported dtypes | turn them into numbers |
 #
-# **Exercises:** [`to_numpy`](../exercises/06_numpy_sharing.ipynb#task_to_numpy), which removes the three
-# obstacles of a tensor, and no more than it has to;
-# [`sharing_tensor`](../exercises/06_numpy_sharing.ipynb#task_sharing_tensor), which has to share or to
-# refuse; and [`independent_tensor`](../exercises/06_numpy_sharing.ipynb#task_independent_tensor), which never
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_to_numpy):** `to_numpy` removes the three obstacles of
+# a tensor, and no more than it has to.
+#
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_sharing_tensor):** `sharing_tensor` has to share or to
+# refuse.
+#
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_independent_tensor):** `independent_tensor` never
 # shares.
 
 # %% [markdown]

@@ -340,9 +340,10 @@ print(f"{len(joined)} results on {joined.device}: {log.transfers} transfer, {log
 # One transfer, because half of the results were there already, and few bytes, because each row has become one
 # number.
 #
-# **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
-# [`gather`](../exercises/09_several_devices.ipynb#task_gather), which cut a batch of any structure into parts
-# and join them again.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_scatter):** `scatter` cuts a batch of any structure
+# into parts.
+#
+# **[Exercise](../exercises/09_several_devices.ipynb#task_gather):** `gather` joins such parts again.
 #
 # Now a whole training step on two devices, by hand. Each device has a replica of the model and half of the
 # batch, which begins on the first device. Then the gradients are averaged, and both replicas take the same

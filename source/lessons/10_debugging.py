@@ -380,8 +380,9 @@ except RuntimeError as error:
 # Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves
 # what is nested, too.
 #
-# **Exercises:** [`fix_batch`](../exercises/10_debugging.ipynb#task_fix_batch) and
-# [`fix_labels`](../exercises/10_debugging.ipynb#task_fix_labels).
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_batch):** `fix_batch` moves the batch.
+#
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_labels):** `fix_labels` moves the labels.
 
 # %% [markdown] facts=["X4"]
 # ### The weight of a loss

@@ -343,8 +343,10 @@ scaler.unscale_(optimizer)
 print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
 
 # %% [markdown]
-# **Exercises:** [`mixed_step`](../exercises/12_less_memory_less_time.ipynb#task_mixed_step) puts autocast and scaler into the
-# training step of lesson 11, and [`unscaled_clip`](../exercises/12_less_memory_less_time.ipynb#task_unscaled_clip) clips
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_mixed_step):** `mixed_step` puts autocast and
+# scaler into the training step of lesson 11.
+#
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_unscaled_clip):** `unscaled_clip` clips
 # gradients beside a scaler.
 
 # %% [markdown] facts=["F6"]

@@ -240,9 +240,11 @@ guess.was(log.transfers)
 # `device_map="sequential"` fills one device after the other, `"auto"` divides the layers evenly among the
 # GPUs, and both use the CPU and even the disk as the last devices of the list.
 #
-# **Exercises:** [`place_layers`](../exercises/13_bigger_than_one_device.ipynb#task_place_layers) decides which layer goes
-# where, and [`Chain`](../exercises/13_bigger_than_one_device.ipynb#task_Chain) runs layers without hooks, also those that
-# have no weight to ask.
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_place_layers):** `place_layers` decides which
+# layer goes where.
+#
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_Chain):** `Chain` runs layers without hooks,
+# also those that have no weight to ask.
 
 # %% [markdown] facts=["Q4"]
 # ## Processes that talk

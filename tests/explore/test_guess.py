@@ -37,11 +37,11 @@ def test_a_guess_is_remembered_and_the_truth_is_set_beside_it(asked, capsys):
     assert asked.scene.caption == "What do you think? Choose before you run the next cell."
     asked.press("cpu")
     again = devlab.predict(QUESTION, "cpu", "sim:0")
-    assert again.scene.caption == "You guess cpu. Now run the next cell."
+    assert again.scene.caption == "Your guess: cpu. Now run the next cell."
     capsys.readouterr()
     again.was("sim:0")
     assert capsys.readouterr().out == "Where is y? sim:0\n"
-    assert again.scene.caption == "✗ You guessed cpu; it is sim:0."
+    assert again.scene.caption == "✗ Your guess: cpu. The answer: sim:0."
 
 
 def test_a_guess_cannot_be_changed_once_the_truth_is_known(asked):
@@ -49,7 +49,7 @@ def test_a_guess_cannot_be_changed_once_the_truth_is_known(asked):
     asked.press("cpu")
     asked.press("sim:0")
     asked.was("sim:0")
-    assert sentence(asked.state) == "✓ You guessed sim:0, and so it is."
+    assert sentence(asked.state) == "✓ Your guess is right: sim:0."
     with pytest.raises(Refused, match="'cpu' can do nothing in this state"):
         asked.press("cpu")
 
@@ -57,7 +57,7 @@ def test_a_guess_cannot_be_changed_once_the_truth_is_known(asked):
 def test_a_notebook_that_runs_through_needs_no_guess(asked):
     """The truth is shown all the same."""
     asked.was("cpu")
-    assert asked.scene.caption == "It is cpu."
+    assert asked.scene.caption == "The answer: cpu."
     assert progress.guesses() == {}
 
 

@@ -37,4 +37,4 @@ def test_a_question_can_be_answered_by_its_truth(displayed, tmp_path, monkeypatc
     asked = devlab.predict("Where is y?", "cpu", "sim:0")
     assert displayed[0]["text/plain"].startswith("Where is y?")
     asked.was("cpu")
-    assert asked.scene.caption == "It is cpu."
+    assert asked.scene.caption == "The answer: cpu."

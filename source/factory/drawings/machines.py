@@ -75,14 +75,14 @@ def gpu_beside_cpu() -> Scene:
     ):
         sheet.box(x, 0, 320, 150, edge=colour, thick=2)
         sheet.write(x + 160, 16, place, bold=True, size=LARGE)
-        memory = x + 190 if place == "cpu" else x + 20
-        core = x + 20 if place == "cpu" else x + 190
+        memory = x + 194 if place == "cpu" else x + 16
+        core = x + 16 if place == "cpu" else x + 194
         sheet.box(memory, 40, 110, 90, "its memory:", "tensors on", place, edge=colour)
         sheet.box(core, 40, 110, 90, f"the {processor}", "computes", edge=colour)
         near = min(memory, core) + 110
-        sheet.arrow((near, 85), (near + 60, 85), arrow=False, edge=colour, thick=6 if place == "cpu" else 18)
-        sheet.write(near + 30, 116, f"{rate / 1e9:.0f} GB/s", size=SMALL)
-    sheet.arrow((300, 85), (460, 85), arrow=False, edge=palette.COPY, thick=2)
+        sheet.arrow((near, 85), (near + 68, 85), arrow=False, edge=colour, thick=6 if place == "cpu" else 18)
+        sheet.write(near + 34, 116, f"{rate / 1e9:.0f} GB/s", size=SMALL)
+    sheet.arrow((304, 85), (456, 85), arrow=False, edge=palette.COPY, thick=2)
     sheet.write(380, 62, ".to(…) copies", size=SMALL)
     sheet.write(380, 106, f"at best {specs.CUDA_LIKE.pinned / 1e9:.0f} GB/s", size=SMALL)
     return sheet.scene(155)

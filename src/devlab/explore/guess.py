@@ -85,17 +85,17 @@ def sentence(state: State) -> str:
     """Say where a guess stands.
 
     >>> sentence(State("cpu", "sim:0"))
-    '✗ You guessed cpu; it is sim:0.'
+    '✗ Your guess: cpu. The answer: sim:0.'
     """
     if state.truth is None:
         if state.guess is None:
             return "What do you think? Choose before you run the next cell."
-        return f"You guess {state.guess}. Now run the next cell."
+        return f"Your guess: {state.guess}. Now run the next cell."
     if state.guess is None:
-        return f"It is {state.truth}."
+        return f"The answer: {state.truth}."
     if state.guess == state.truth:
-        return f"✓ You guessed {state.guess}, and so it is."
-    return f"✗ You guessed {state.guess}; it is {state.truth}."
+        return f"✓ Your guess is right: {state.truth}."
+    return f"✗ Your guess: {state.guess}. The answer: {state.truth}."
 
 
 def draw(state: State) -> Scene:

@@ -202,7 +202,7 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Connections | None
     pen.connection("cpu", "own", (150, 113), (80, 113), found["cpu"])
     tops = [0, 104] if len(state.accelerators) == 2 else [52]
     for place, top in zip(state.accelerators, tops, strict=False):
-        middle = top + 56
+        middle = top + 60
         pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 96)
         memory = facts(place, state.rules)["memory"]
         pen.part(place, "memory", (DEVICE_LEFT + 14, middle - 25, 92, 50), memory)
@@ -218,7 +218,7 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Connections | None
             pen.connection(place, "pageable", *ends, found[place])
     if len(state.accelerators) == 2:
         x = DEVICE_LEFT + 28
-        pen.connection(state.accelerators[0], "peer", (x, 81), (x, 135), found[state.accelerators[0]])
+        pen.connection(state.accelerators[0], "peer", (x, 85), (x, 139), found[state.accelerators[0]])
     if not state.accelerators:
         pen.words("none", 610, 100, "no accelerator here")
 
@@ -230,9 +230,9 @@ def _beside(ends, by: float):
 def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Connections | None]) -> None:
     """Draw the memory that the processors of host and device share."""
     (place,) = state.accelerators
-    pen.device("cpu", 0, 0, 190, LOW)
+    pen.device("cpu", 0, 0, 225, LOW)
     pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
-    pen.device(place, 560, 0, 200, LOW)
+    pen.device(place, 535, 0, 225, LOW)
     pen.part(place, "processor", (660, 82, 82, 62), "processor")
     pen.box("one memory", 280, 40, 200, 145, edge=INK, thick=1.5)
     pen.words("one memory 1", 380, 103, "one memory")
@@ -281,7 +281,7 @@ class Pen:
             says=place if own else f"look at {place}",
         )  # fmt: skip
         how = f"{place}, {self.state.how(place)}"
-        self.words(f"{place} name", x + wide - 10, y + 18, how, anchor="end", bold=True, size=USUAL)
+        self.words(f"{place} name", x + wide - 10, y + 16, how, anchor="end", bold=True, size=USUAL)
 
     def part(self, place: str, name: str, extent: tuple[float, float, float, float], *lines: str) -> None:
         """Draw a device's memory or processor with its words."""
@@ -316,8 +316,9 @@ class Pen:
             self.words(f"{name} rate", middle, y + (away if below else -away), written)
             arrived = (to_x - 50, y + (away if below else -away)) if kind != "own" else (middle, y + away)
         else:
-            self.words(f"{name} rate", x + 10, (y + to_y) / 2, written, anchor="start")
-            arrived = (x + 110, (y + to_y) / 2)
+            below_edges = to_y - 19  # those of the two devices, which the connection passes
+            self.words(f"{name} rate", x + 10, below_edges, written, anchor="start")
+            arrived = (x + 95, below_edges)
         self.connections.append((name, start, end, takes, colour, arrived))
 
     def send(self) -> None:
@@ -448,9 +449,7 @@ def explorer() -> Explorer:
         controls.append(Choice("looked_at", "device", list(devices)))
     if simulated:
         controls.append(Choice("rules", "rules", [("like CUDA", "cuda"), ("like Apple's MPS", "mps")]))
-    controls.append(
-        Action(SEND, lambda state: replace(state, sent=state.sent + 1), lambda state: not state.gone)
-    )
+    controls.append(Action(SEND, _sent, lambda state: not state.gone))
     first = devices[min(1, len(devices) - 1)]
     return Explorer(
         "What is here, and how wide are the connections?",

@@ -321,7 +321,7 @@ def draw(state: State) -> Scene:
         words = place or "no accelerator here"
         lane = {"x": left, "y": 28, "wide": LANE, "high": ROWS + TOP - 24}
         shapes.append(Box(id=f"lane {left}", edge=edge, round=6, faint=not place, **lane))
-        shapes.append(_words(f"lane {left} name", left + LANE / 2, 37, words, anchor="middle", bold=True))
+        shapes.append(_words(f"lane {left} name", left + LANE / 2, 40, words, anchor="middle", bold=True))
     tall = min(TALLEST, ROWS / len(done.rows))
     guesses: list[Shape] = []  # come last, so that they come and go without a change of the others' order
     for number, row in enumerate(done.rows):

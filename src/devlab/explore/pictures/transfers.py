@@ -286,10 +286,8 @@ def _stretch(name: str, top: float, phase: Phase, end: float, state: State) -> l
     low = phase.does in _LOW and top == HOST_LANE
     during = phase.start / end, phase.end / end
     who = "the host" if top == HOST_LANE else "the copy"
-    words = f"{phase.does} {lasts}"
-    stale = phase.does == FREE and state.direction == OUT_OF
-    if stale:
-        words = f"{FREE}, but reads old contents until the copy ends"
+    early = phase.does == FREE and state.direction == OUT_OF
+    words = "too early to read" if early else f"{phase.does} {lasts}"
     shapes: list[Shape] = [
         Box(
             id=name, x=x, y=top + (LANE - 9) * low, wide=to - x, high=9 if low else LANE, round=2,
