@@ -55,7 +55,7 @@ print("and it can be run:", out.shape, "on", out.device)
 
 # %% facts=["Q1", "Q2"]
 guess = devlab.predict(
-    "What does `.to(device)` do with a meta tensor?",
+    "What does .to(device) do with a meta tensor?",
     "it makes random numbers there",
     "it raises an error",
     "it does nothing",
@@ -83,7 +83,7 @@ except NotImplementedError as error:
 
 # %% facts=["Q2"]
 guess = devlab.predict(
-    "After `to_empty` and `load_state_dict`, what of the model is lost?",
+    "After to_empty and load_state_dict, what of the model is lost?",
     "nothing",
     "the table",
     "the tie",
@@ -264,7 +264,7 @@ guess.was(log.transfers)
 
 # %% facts=["Q4"]
 guess = devlab.predict(
-    "After `dist.broadcast(given, src=1)`, what does rank 0 have?",
+    "After dist.broadcast(given, src=1), what does rank 0 have?",
     "[1.0, 10.0]",
     "[2.0, 20.0]",
     "[3.0, 30.0]",
