@@ -559,7 +559,7 @@ guess.was_about(held)
 # | state: SGD with momentum | 1 |
 # | state: Adam, AdamW | 2 |
 #
-# Training with Adam takes **four times** the model, in float32 16 bytes for each parameter. Two of the four
+# Training with Adam takes **four times** the model: 16 bytes for each parameter in float32. Two of the four
 # copies appear in the first `step`, so an error may come as late as there. Under `torch.autocast` all four
 # stay float32, and only activations shrink (lesson 12). A model that only predicts needs the first row alone,
 # and under `torch.no_grad()` no activation stays longer than the next layer needs it. A parameter that is not

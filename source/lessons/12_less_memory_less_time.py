@@ -594,7 +594,7 @@ guess.was(as_it_comes[-1])
 # | accumulation | memory, by the size of a part | launches |
 # | checkpointing | memory: the activations of all blocks but one | up to one more forward |
 # | offloading | memory, in this lesson the most | transfers of all that is kept |
-# | `torch.compile` | launches and memory traffic | the first call, and some that bring a new size |
+# | `torch.compile` | launches and memory traffic | the first call, and some of those with a new size |
 #
 # Where to begin? With autocast to bfloat16, if your GPU supports it in hardware, and otherwise to float16
 # with a scaler. If the batch still does not fit, make smaller parts and accumulate. If one sample is too

@@ -372,7 +372,7 @@ guess.was("it waits, and then raises an error" if raised else "it goes on with i
 # - `TORCH_DISTRIBUTED_DEBUG=DETAIL` in the environment makes PyTorch check that all ranks call the same collective with
 #   the same shapes.
 #
-# A frequent cause is **uneven data**. Ten batches for four ranks are three for two of them and two for the others, and
+# A frequent cause is **uneven data**. Of ten batches two ranks get three each and two other ranks get two each, and
 # in the third step two ranks wait for two that have left their loop. `DistributedSampler` gives every rank
 # equally many samples, repeating some to do so. Where the ranks cannot be given equally many batches, put
 # `with model.join():` around the loop: then a DDP model's finished ranks take part in the communication of
@@ -514,7 +514,7 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 #   tied.
 # - Consecutive layers fill one device after the other, and a tensor is transferred only where the device changes.
 # - All ranks of a group call the same collectives in the same order.
-# - In a hang the rank that complains came, and another one did not. `monitored_barrier` names the one that is missing.
+# - In a hang the rank that complains is one that came. `monitored_barrier` names the one that is missing.
 # - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP divides the parameters and
 #   gradients as well.
 # - CUDA and `fork` do not go together. Leave workers on the CPU, or spawn them.
