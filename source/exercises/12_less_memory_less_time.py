@@ -219,4 +219,5 @@ devlab.check(unscaled_clip)
 
 # %% [markdown]
 # If all five are green, you have written what larger programs add to the step of lesson 11. Put them around a model of your
-# own, and ask `devlab.memory()` what they save.
+# own, and ask `devlab.memory()` what they save. For a model that fits on no device go on to [13 Bigger than one
+# device](../notebooks/13_bigger_than_one_device.ipynb).

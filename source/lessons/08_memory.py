@@ -410,7 +410,7 @@ del parameter, kept
 # each takes its block of 512 bytes. If only the largest is kept, all together take 512. None of the three
 # makes the host wait; `.item()` would, in every step.
 #
-# A program whose memory grows from step to step has nearly always a list, or a sum, of losses that still have
+# A program whose memory grows from step to step nearly always has a list, or a sum, of losses that still have
 # their graphs.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_total_loss):** `total_loss`, the sum of any number of losses
@@ -559,7 +559,7 @@ guess.was_about(held)
 # | state: SGD with momentum | 1 |
 # | state: Adam, AdamW | 2 |
 #
-# Training with Adam takes **four times** the model, in float32 16 bytes for each parameter. Two of the four
+# Training with Adam takes **four times** the model: 16 bytes for each parameter in float32. Two of the four
 # copies appear in the first `step`, so an error may come as late as there. Under `torch.autocast` all four
 # stay float32, and only activations shrink (lesson 12). A model that only predicts needs the first row alone,
 # and under `torch.no_grad()` no activation stays longer than the next layer needs it. A parameter that is not
@@ -652,9 +652,8 @@ del model, layers, layer, x
 # With a large batch it is the first, because activations grow with the batch:
 
 # %% facts=["H6"]
-model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 1)).to(
-    device
-)
+model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 1))
+model.to(device)
 for batch in (512, 1024, 2048, 4096):
     x = torch.ones(batch, 64, device=device)
     memory.reset_peak_memory_stats(device)
@@ -700,11 +699,13 @@ with devlab.memory_limit(device, GIB):
 # is *allowed*.)
 #
 # ```
-# torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 14.56 GiB
-# of which 98.75 MiB is free. Including non-PyTorch memory, this process has 14.46 GiB memory in use. Of the allocated
-# memory 13.91 GiB is allocated by PyTorch, and 427.20 MiB is reserved by PyTorch but unallocated. If reserved but
-# unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.
-# See documentation for Memory Management
+# torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU
+# 0 has a total capacity of 14.56 GiB of which 98.75 MiB is free. Including
+# non-PyTorch memory, this process has 14.46 GiB memory in use. Of the allocated
+# memory 13.91 GiB is allocated by PyTorch, and 427.20 MiB is reserved by
+# PyTorch but unallocated. If reserved but unallocated memory is large try
+# setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid
+# fragmentation. See documentation for Memory Management
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
 # ```
 #

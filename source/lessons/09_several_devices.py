@@ -399,7 +399,7 @@ print(f"furthest apart after the step, the two replicas: {apart:.5f}")
 #
 # | | by hand, one process | DDP |
 # |---|---|---|
-# | who feeds the devices | one Python program, one after the other | a program for each |
+# | who feeds the devices | one Python program, one device after the other | a program for each |
 # | the data | cut and sent from one place | each process loads its own rows |
 # | the gradients | collected in one place, then sent back | averaged by an *all-reduce*, in which all take part at once |
 # | when | after backward | **during** backward, as soon as some are ready |

@@ -96,7 +96,7 @@ def make_model(dropout=0.3):
 # ```python
 # inputs, answers = inputs.to(device), answers.to(device)  # move the batch
 # loss = F.cross_entropy(model(inputs), answers)           # forward: how wrong is the model?
-# loss.backward()                                          # how does the loss change with each parameter?
+# loss.backward()                                          # how does the loss change with a parameter?
 # optimizer.step()                                         # move each parameter a little against that
 # optimizer.zero_grad()                                    # and forget it before the next batch
 # ```

@@ -20,9 +20,7 @@ from torch.nn import functional as F
 from torch.utils.benchmark import Timer
 from torch.utils.checkpoint import checkpoint
 
-os.environ["DEVLAB_DEVICE"] = (
-    "sim"  # the figures of this lesson are explained, so they are the same everywhere
-)
+os.environ["DEVLAB_DEVICE"] = "sim"  # the lesson explains its figures, so they are the same everywhere
 import devlab
 
 device = devlab.start()
@@ -170,12 +168,13 @@ for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
 # `torch.use_deterministic_algorithms(True)` asks for kernels that keep an order. They may be slower, and an operation
 # that has no such kernel refuses to run:
 
-# %% facts=["F5"] tags=["raises-exception"]
+# %% facts=["F5"]
 torch.use_deterministic_algorithms(True)
 try:
     torch.histc(torch.ones(10, device=device), 4)
-finally:
-    torch.use_deterministic_algorithms(False)
+except RuntimeError as error:
+    print(error)
+torch.use_deterministic_algorithms(False)
 
 # %% [markdown] facts=["F5"]
 # (PyTorch's message names the CUDA function, here as on a GPU.) Determinism holds for one machine, one version of PyTorch and one program. Between
@@ -552,6 +551,7 @@ guess = devlab.predict("Batches of 8, 16, 32, 64 and 8 rows: how many graphs are
 # %% facts=["F9"]
 def graphs_for(sizes, **options):
     """Return how many graphs were captured after a call with each size."""
+    torch.compiler.reset()  # PyTorch remembers the sizes of an earlier run of this cell
     captured, counts = [], []
 
     def backend(graph, example_inputs):
@@ -596,7 +596,7 @@ guess.was(as_it_comes[-1])
 # | accumulation | memory, by the size of a part | launches |
 # | checkpointing | memory: the activations of all blocks but one | up to one more forward |
 # | offloading | memory, in this lesson the most | transfers of all that is kept |
-# | `torch.compile` | launches and memory traffic | the first call, and some that bring a new size |
+# | `torch.compile` | launches and memory traffic | the first call, and some of those with a new size |
 #
 # Where to begin? With autocast to bfloat16, if your GPU supports it in hardware, and otherwise to float16
 # with a scaler. If the batch still does not fit, make smaller parts and accumulate. If one sample is too

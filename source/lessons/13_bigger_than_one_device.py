@@ -55,7 +55,7 @@ print("and it can be run:", out.shape, "on", out.device)
 
 # %% facts=["Q1", "Q2"]
 guess = devlab.predict(
-    "What does `.to(device)` do with a meta tensor?",
+    "What does .to(device) do with a meta tensor?",
     "it makes random numbers there",
     "it raises an error",
     "it does nothing",
@@ -83,7 +83,7 @@ except NotImplementedError as error:
 
 # %% facts=["Q2"]
 guess = devlab.predict(
-    "After `to_empty` and `load_state_dict`, what of the model is lost?",
+    "After to_empty and load_state_dict, what of the model is lost?",
     "nothing",
     "the table",
     "the tie",
@@ -266,7 +266,7 @@ guess.was(log.transfers)
 
 # %% facts=["Q4"]
 guess = devlab.predict(
-    "After `dist.broadcast(given, src=1)`, what does rank 0 have?",
+    "After dist.broadcast(given, src=1), what does rank 0 have?",
     "[1.0, 10.0]",
     "[2.0, 20.0]",
     "[3.0, 30.0]",
@@ -374,7 +374,7 @@ guess.was("it waits, and then raises an error" if raised else "it goes on with i
 # - `TORCH_DISTRIBUTED_DEBUG=DETAIL` in the environment makes PyTorch check that all ranks call the same collective with
 #   the same shapes.
 #
-# A frequent cause is **uneven data**. Ten batches for four ranks are three for two of them and two for the others, and
+# A frequent cause is **uneven data**. Of ten batches two ranks get three each and two other ranks get two each, and
 # in the third step two ranks wait for two that have left their loop. `DistributedSampler` gives every rank
 # equally many samples, repeating some to do so. Where the ranks cannot be given equally many batches, put
 # `with model.join():` around the loop: then a DDP model's finished ranks take part in the communication of
@@ -516,7 +516,7 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 #   tied.
 # - Consecutive layers fill one device after the other, and a tensor is transferred only where the device changes.
 # - All ranks of a group call the same collectives in the same order.
-# - In a hang the rank that complains came, and another one did not. `monitored_barrier` names the one that is missing.
+# - In a hang the rank that complains is one that came. `monitored_barrier` names the one that is missing.
 # - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP divides the parameters and
 #   gradients as well.
 # - CUDA and `fork` do not go together. Leave workers on the CPU, or spawn them.

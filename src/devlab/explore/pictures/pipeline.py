@@ -336,7 +336,7 @@ def describe(state: State) -> str:
         f"{lanes.total / state.plain.total:.0%} of the plainest loop's time{before}; the device computes for "
         f"{shares[3]:.0%} of it, the host waits for {shares[1]:.0%}; the busiest lane is “{busiest[1]}” with "
         f"{busiest[0]:.0%}. {loader}; copies are from {memory} memory, {manner}{staged}, in {streams}; "
-        f"longest step: {state.longest}."
+        f"{'all steps are alike' if state.longest == ALIKE else f'{state.longest} takes longest'}."
     )
 
 
