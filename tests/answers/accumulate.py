@@ -219,6 +219,18 @@ def keeps_the_graphs(model, batches, optimizer, device):
     return float(sum(losses))
 
 
+@wrong("the model was put into evaluation mode", row=ONE)
+def draws_no_dropout(model, batches, optimizer, device):
+    model.eval()
+    return weighted(model, batches, optimizer, device)
+
+
+@wrong("the model was put into training mode", row=ONE)
+def trains_whatever_it_is_told(model, batches, optimizer, device):
+    model.train()
+    return weighted(model, batches, optimizer, device)
+
+
 @wrong("the host waited for sim:0 3 times", row=WAITS)
 def waits_for_each(model, batches, optimizer, device):
     total, samples = 0.0, count(batches)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from devlab import palette
-from devlab.panel import Panel, escape
+from devlab.panel import Panel, escape, listed
 from devlab.watching import trace
 from devlab.watching.memory import duration
 from devlab.watching.record import Events, Launch, Mark, Transfer, When
@@ -213,8 +213,7 @@ class Timeline(Panel):
         title = f"{duration(self.total)}, measured"
         if self.simulated:
             deeds = ["starts work", *["stages bytes"] * self._stages(), *["waits"] * bool(self._host_waits())]
-            host = " and ".join(filter(None, [", ".join(deeds[:-1]), deeds[-1]]))
-            title = f"{duration(self.total)} of simulated time, in which the host only {host}"
+            title = f"{duration(self.total)} of simulated time, in which the host only {listed(deeds)}"
         if self.other_scale is None:
             return title
         return f"{title}; drawn over {duration(self.scale)}, the one before over {duration(self.other_scale)}"

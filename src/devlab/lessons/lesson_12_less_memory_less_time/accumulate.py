@@ -202,8 +202,11 @@ def one_at_a_time(trial):
         )
         said = f"what backward needs of {verbs.times(most, 'batch')} in memory"
         expect.fail(headline, "backward after each forward, which lets the graph go", said)
-    if not all(training for _, _, training in seen) or not model.training:
-        expect.fail("the model was put into evaluation mode", "the mode in which it came", "model.eval()")
+    for training, other, call in ((True, "evaluation", "model.eval()"), (False, "training", "model.train()")):
+        model = _model(trial, trial.seeds[1]).train(training)
+        trial.call(model, batches, make_optimizer(model), trial.device)
+        if any(mode != training for _, _, mode in model[2].seen) or model.training != training:
+            expect.fail(f"the model was put into {other} mode", "the mode in which it came", call)
 
 
 @accumulate.row("each batch moved once, one wait at most", only="accelerator")
