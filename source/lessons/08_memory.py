@@ -7,7 +7,8 @@
 #
 # A training puts four kinds of tensors there: the **parameters**, their **gradients**, the **optimizer's
 # state**, and the **activations** that the forward leaves for the backward. Beside them stand what PyTorch
-# keeps in reserve, and what CUDA takes for itself. You will see each of the six.
+# keeps in reserve, and what CUDA takes for itself. You will see the first five at work; the sixth shows only
+# on a real GPU.
 #
 # After it you can say what each line of a program holds, what PyTorch keeps in reserve and why, how much
 # memory the training of a model will take, and what to do when it runs out.
@@ -106,7 +107,8 @@ for needs_gradient in (False, True):
 del weight
 
 # %% [markdown] facts=["H2"]
-# Without gradients there are two blocks, the weight and the one number. With them there is a third: the
+# `allocation.all.current` counts the blocks in use, small and large ones together. Without gradients there are
+# two, the weight and the one number. With them there is a third: the
 # number now leads to a **graph**, and the graph keeps what `backward` will need, here the result of `exp`.
 # The variable `result` looks the same both times.
 #
@@ -213,7 +215,8 @@ for size in (1, 512 * KIB, 1 * MIB, 1 * MIB + 1, 9 * MIB, 10 * MIB, 11 * MIB):
 # %% [markdown] facts=["H5"]
 # Up to 1 MiB, PyTorch takes a segment of **2 MiB**, which many small tensors share. Above that and below 10
 # MiB it takes one of **20 MiB**. From 10 MiB on, a segment is made to measure, in steps of 2 MiB. (These are
-# the constants of PyTorch's allocator for CUDA, as it comes; a setting can change them.)
+# the constants of PyTorch's allocator for CUDA, as it comes; a setting can change them. Remember that there are
+# segments; their sizes you can look up.)
 #
 # A tool of the system, such as `nvidia-smi`, cannot see tensors. It sees what has been taken from the device:
 # after your first small tensor it shows 2 MiB more, on top of what CUDA takes for itself. What does it show
@@ -561,10 +564,11 @@ guess.was_about(held)
 #
 # Training with Adam takes **four times** the model: 16 bytes for each parameter in float32. Two of the four
 # copies appear in the first `step`, so an error may come as late as there. Under `torch.autocast` all four
-# stay float32, and only activations shrink (lesson 12). A model that only predicts needs the first row alone,
-# and under `torch.no_grad()` no activation stays longer than the next layer needs it. A parameter that is not
-# trained takes its own place and nothing else. That is one reason why fine-tuning a part of a model fits
-# where training all of it does not.
+# stay float32, and the activations shrink; while a step runs, there are copies of the weights in the short
+# dtype as well (lesson 12). A model that only predicts needs the first row alone, and under `torch.no_grad()`
+# no activation stays longer than the next layer needs it. A parameter that is not trained takes its own place
+# and nothing else. That is one reason why fine-tuning a part of a model fits where training all of it does
+# not.
 #
 # How far that goes on real hardware can be computed, without any activations yet:
 #
@@ -637,7 +641,8 @@ del model, layers, layer, x
 # Two layers make two outputs of 2 MiB, and yet the mountain rises by only 2 MiB from one `Tanh` to the next.
 # For its backward a `Tanh` keeps its output, and a `Linear` keeps its input, which is the same tensor. The
 # output of a `Linear` is kept by nothing; only the last one is still alive when the hook looks, which makes
-# the first figure 4 and not 2.
+# the first figure 4 and not 2. On the way back each layer gives 2 MiB free and leaves gradients of a quarter of
+# a MiB.
 #
 # At the turn all activations are alive, and hardly a gradient is. At the end it is the other way round: what
 # is left are the gradients. And the optimizer's first step, which makes its state, comes when the activations
@@ -654,18 +659,21 @@ del model, layers, layer, x
 # %% facts=["H6"]
 model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 1))
 model.to(device)
+peaks = {}
 for batch in (512, 1024, 2048, 4096):
     x = torch.ones(batch, 64, device=device)
     memory.reset_peak_memory_stats(device)
     model(x).mean().backward()
-    print(f"batch of {batch:>4}: peak {memory.max_memory_allocated(device) / MIB:6.2f} MiB")
+    peaks[batch] = memory.max_memory_allocated(device)
+    print(f"batch of {batch:>4}: peak {peaks[batch] / MIB:6.2f} MiB")
     model.zero_grad()
+print(f"each sample: {(peaks[4096] - peaks[2048]) / 2048:.0f} bytes")
 del model, x
 
 # %% [markdown] facts=["H6"]
 # Twice the batch, nearly twice the peak; the parameters are in it, and do not grow. Parameters, gradients and
-# state you can compute beforehand. The activations are best measured, with a small batch and a larger one:
-# the difference tells you what each sample takes.
+# state you can compute beforehand. The activations are best measured, with a small batch and a larger one: the
+# difference tells you what each sample takes, and so how many of them there is room for.
 
 # %% [markdown]
 # ## Out of memory
@@ -715,7 +723,7 @@ with devlab.memory_limit(device, GIB):
 # Add it up. 98.75 MiB free and 14.46 GiB in this process make up the whole capacity, so no other process
 # is using the GPU. (Otherwise there would be a sentence such as *Process 4711 has 5.20 GiB memory in use*.)
 # PyTorch has 13.91 GiB and 427 MiB, which is 14.33 GiB; the other 0.13 GiB of the process are CUDA's own. And
-# 427 MiB are free, more than the 256 that were wanted: so they are in pieces.
+# 427 MiB are free, more than the 256 that were wanted, so they are most likely in pieces.
 #
 # For that case the message names a setting, **`expandable_segments:True`**. With it PyTorch takes memory in
 # segments that can grow, so fewer free pieces are left between them (on Linux). Set it before the program

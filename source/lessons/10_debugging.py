@@ -35,8 +35,7 @@ device = devlab.start()
 # ## Print three things
 #
 # When two tensors do not fit together, the reason is one of three: shape, dtype or device. Three of the four
-# tensors below will have a problem with `x` sooner or later. The first thing that comes to mind is to print
-# them.
+# tensors below differ from what `x` needs. The first thing that comes to mind is to print them.
 
 # %% facts=["X1"]
 x = torch.ones(2, 3, device=device)
@@ -90,7 +89,7 @@ for words, call in {
 guess.was(refused)
 
 # %% [markdown] facts=["X1"]
-# An addition converts to the larger dtype, and a matrix product refuses. Its message calls the input `mat1`
+# An addition converts both to a common dtype, here float32, and a matrix product refuses. Its message calls the input `mat1`
 # and the weight `mat2`, and gives the dtypes their names in C++: `Half` is float16, `Float` is float32,
 # `Double` is float64, `Long` is int64. A `Double` that you did not ask for usually comes from NumPy.
 #
@@ -464,7 +463,9 @@ guess.was(looks)
 # ## When the values go wrong
 #
 # Everything is in its place, and the loss is `nan`, *not a number*. PyTorch raises no error, because `nan`
-# and `inf` are values like others. These are their most frequent sources.
+# and `inf` are values like others. In training they come most often from a learning rate that is too high, from
+# data that holds them already, or from float16 without a scaler ([12](12_less_memory_less_time.ipynb)). At the
+# bottom there is always an operation that makes the first of them. Here are four such operations.
 
 # %%
 guess = devlab.predict("How many of the four results in the next cell are nan?", 1, 2, 3, 4)
@@ -499,14 +500,14 @@ guess = devlab.predict("Whose output is the first that is not finite?", *names.v
 
 # %% [markdown]
 # A **forward hook** is a function that PyTorch calls after a layer, with the layer's inputs and its output.
-# This one asks `isfinite`, which is false for `nan` and for `inf`, and keeps the answer on the device.
+# This one keeps the largest value of each output, on the device. (The largest is `nan` where any value is.)
 
 # %%
-finite = {}
+largest = {}
 
 
 def look(layer, inputs, output):
-    finite[layer] = output.isfinite().all()
+    largest[layer] = output.abs().max()
 
 
 for layer in net:
@@ -514,14 +515,16 @@ for layer in net:
 with devlab.watch() as log:
     net(pixels)
 print("waits in the forward:", log.synchronizations)
-answers = torch.stack(list(finite.values())).tolist()
-print("finite:", dict(zip(names.values(), answers, strict=True)))
-guess.was(names[list(finite)[answers.index(False)]])
+values = torch.stack(list(largest.values()))
+for layer, value in zip(largest, values.tolist(), strict=True):
+    print(f"{names[layer]:<12}{value:g}")
+guess.was(names[list(largest)[values.isfinite().tolist().index(False)]])
 
 # %% [markdown]
-# The second `Linear` made an `inf`, and the `LayerNorm`, which subtracts the mean, made `nan` of it. `isnan`
-# would have blamed the `LayerNorm`, and an `if` in the hook would have waited for each layer. Mend it where
-# the `inf` was made: with inputs of a reasonable size, or bfloat16.
+# The second `Linear` made an `inf`: four times 4010 times its weights of 10 is more than 65504. The
+# `LayerNorm`, which subtracts the mean, made `nan` of it. So look for what is not finite, and not for `nan`
+# alone, which would have blamed the `LayerNorm`. An `if` in the hook would have waited for each layer. Mend it
+# where the `inf` was made: with inputs of a reasonable size, or bfloat16.
 #
 # Sometimes the loss is finite, and its *gradient* is not. Below, one row is all zeros, as padding often is.
 # `torch.autograd.detect_anomaly()`, put around forward and backward, looks for `nan` after each operation of
@@ -550,7 +553,7 @@ print(*(line.strip() for line in str(caught[-1].message).splitlines() if "rows.s
 print("waits:", log.synchronizations)
 
 # %% [markdown]
-# The culprit is the next line. At 0 the slope of a square root is infinite, and the backward of the square
+# It names the line of the square, and the culprit is the line after it, `squares.sqrt()`. At 0 the slope of a square root is infinite, and the backward of the square
 # multiplies that `inf` by 0. The mode looks for `nan` and not for `inf`, so look one operation closer to the
 # loss as well. (`(squares + 1e-12).sqrt()` has a finite slope everywhere.) It waits again and again, so
 # switch it off afterwards.

@@ -2,8 +2,8 @@
 # # 11 The training step
 #
 # Everything so far meets in one loop. It takes a batch, finds out how wrong the model is, and makes it a
-# little less wrong, and it does so a million times in the life of a model. Each transfer and each wait in it
-# is paid a million times as well.
+# little less wrong, and it does so thousands of times, or millions. Each transfer and each wait in it is paid
+# as often.
 #
 # In this lesson a model learns to read handwritten digits, on whatever device you have. First it trains with
 # the bare step, and you count what that moves and where it waits. Then you add, one at a time, what real
@@ -58,9 +58,9 @@ print("labelled", labels[3].item())
 # The digits are split three ways. The model learns from the **training set**. What you choose on the way,
 # such as a rate or the number of epochs, you choose by the **validation set**. The **test set** is kept for
 # the end and looked at once, because a choice made by it fits it a little, and then it flatters you. The test
-# gets the last 297 digits: the file goes from writer to writer, and most of those come from two who wrote
-# none of the others. Digits picked from the whole file would ask how well the model knows hands that it has
-# already seen.
+# gets the last 297 digits. To judge by the order of the labels, each writer's digits stand together in the
+# file, and most of the last ones come from two people who wrote none of the others. Digits picked from the whole file would ask how well the model knows
+# hands that it has already seen.
 #
 # The model is small: two convolutions, each with a batch norm, then dropout and a linear layer.
 
@@ -98,7 +98,7 @@ def make_model(dropout=0.3):
 # loss = F.cross_entropy(model(inputs), answers)           # forward: how wrong is the model?
 # loss.backward()                                          # how does the loss change with a parameter?
 # optimizer.step()                                         # move each parameter a little against that
-# optimizer.zero_grad()                                    # and forget it before the next batch
+# optimizer.zero_grad()                                    # and clear that before the next batch
 # ```
 #
 # How the loss changes with a parameter is its **gradient**. `backward` leaves it in the parameter's `.grad`,
@@ -149,14 +149,15 @@ guess.was(["none", "one", "two"][sum(count > 0 for count in waits)])
 # number.
 #
 # Return it **detached**. Until `backward` has run, a loss holds all the activations; afterwards it still
-# holds the nodes of its graph. A program that collects its losses wants neither. It is worst where you
-# measure: no `backward` follows there to free the activations, so every loss in the list keeps all of those
+# holds the nodes of its graph. A program that collects its losses wants neither. It is worst in
+# evaluation with a graph: no `backward` follows to free the activations, so every loss in the list keeps those
 # of its batch, until the memory is full.
 #
 # A wait also hides in a plain `.to(device)`, which returns only when the device has the batch, and the device
 # takes it after all the work launched before. (`devlab.watch()` lists that as a blocking transfer and not as
 # a synchronization.) So use `non_blocking=True` into the device, as the next cells do, and a plain `.to` back
-# to the CPU, where a program might otherwise read numbers that have not arrived yet. Lesson 04 tells why.
+# to the CPU, where a program might otherwise read numbers that have not arrived yet. Lesson 04 tells why, and
+# what pinned memory adds: from pageable memory the host still has to stage the bytes.
 #
 # **[Exercise](../exercises/11_training_step.ipynb#task_train_step):** `train_step` puts these calls together,
 # for any model and any device.
@@ -207,8 +208,9 @@ print(into, "transfers into the device,", log.transfers - into, "out of it,", lo
 guess.was(into if into in (12, 24, 36) else "more, because the model moves too")
 
 # %% [markdown] facts=["Z1"]
-# Two tensors for each of 12 batches make 24 transfers. Nothing else is moved, and the host has not waited
-# once. This is the whole course in one line:
+# Two tensors for each of 12 batches make 24 transfers. Nothing else is moved, and the host has not once
+# waited for the device: it has staged the bytes of each batch, and gone on. This is the whole course in one
+# line:
 #
 # > **Move the model once, each batch once, and make helpers from existing tensors.**
 #
@@ -340,7 +342,14 @@ for place in (device, torch.device("cpu")):
     print("on", place.type, Noisy()(torch.ones(2, 3, device=place)).shape)
 
 # %% [markdown]
-# A program chooses its device in one place, near its top, and hands it down from there as an argument.
+# A program chooses its device in one place, near its top, and hands it down from there as an argument. Here
+# `devlab.start()` did so. In a program of your own the line is
+#
+# ```python
+# device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+# ```
+#
+# which takes the accelerator that is present, whatever its kind, and the CPU where there is none.
 
 # %% [markdown]
 # ## One thing at a time
@@ -492,8 +501,8 @@ for _ in range(144):
 curves("The learning rate over 12 epochs of 12 steps", learning_rate=rates)
 
 # %% [markdown]
-# The rate is an ordinary Python number, and the arithmetic of the schedule is done on the host. Nothing of it
-# is moved, and nothing waits.
+# The rate is an ordinary Python number, and the arithmetic of the schedule is done on the host. The schedule
+# moves nothing and waits for nothing.
 
 # %% [markdown] facts=["T2", "T3"]
 # ### All of it
@@ -808,7 +817,89 @@ guess.was("not at all" if difference == 0 else "by rounding" if difference < 1e-
 #   was best on the validation set. When that has not improved for several epochs, you may stop: the model is
 #   **overfitting**, and learns its training set by heart.
 
-# %%
+# %% [markdown] facts=["T1", "T4"]
+# ## A whole program
+#
+# Here are the pieces in one program, small enough to read at a glance. It chooses its device, trains,
+# measures after each epoch, keeps the last state and the best model, and goes on where it was interrupted. A
+# line of the course brings the digits. Put your own data and model in its place, and the cell into a file of
+# your own.
+
+
+# %% facts=["T1", "T2", "T3", "T4", "Z1"]
+def main(folder, epochs):
+    """Train until so many epochs are done, and begin where the last state in the folder ends."""
+    device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+    torch.manual_seed(0)
+    images, labels = devlab.digits()
+    images = images.flatten(1)
+    order = torch.Generator().manual_seed(0)
+    train = DataLoader(TensorDataset(images[:1200], labels[:1200]), 100, shuffle=True, generator=order)
+    validation = DataLoader(TensorDataset(images[1200:1500], labels[1200:1500]), 100)
+
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    schedule = CosineAnnealingLR(optimizer, T_max=10 * len(train))
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+
+    last, best = Path(folder) / "last.pt", Path(folder) / "best.pt"
+    done, record = 0, 0.0
+    if last.exists():
+        state = torch.load(last, map_location="cpu", weights_only=True)
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+        torch.set_rng_state(state["cpu random"])
+        order.set_state(state["order"])
+        if device.type != "cpu":
+            torch.get_device_module(device).set_rng_state(state["device random"], device)
+        done, record = state["epoch"], state["record"]
+
+    def batches(loader):
+        for batch in loader:
+            yield [tensor.to(device, non_blocking=True) for tensor in batch]
+
+    def write(state, path):
+        new = path.with_suffix(".new")
+        torch.save(state, new)
+        new.replace(path)
+
+    for epoch in range(done + 1, epochs + 1):
+        model.train()
+        total = torch.zeros((), device=device)
+        for inputs, answers in batches(train):
+            loss = F.cross_entropy(model(inputs), answers)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            total += loss.detach()
+        model.eval()
+        right = torch.zeros((), dtype=torch.long, device=device)
+        with torch.no_grad():
+            for inputs, answers in batches(validation):
+                right += (model(inputs).argmax(1) == answers).sum()
+        loss, score = torch.stack([total / len(train), right]).tolist()  # one wait for both
+        print(f"epoch {epoch}: loss {loss:.4f}, {score:.0f} of 300 digits right")
+
+        if score > record:
+            record = score
+            write(model.state_dict(), best)
+        state = {name: part.state_dict() for name, part in parts.items()}
+        state |= {"epoch": epoch, "record": record}
+        state |= {"cpu random": torch.get_rng_state(), "order": order.get_state()}
+        if device.type != "cpu":
+            state["device random"] = torch.get_device_module(device).get_rng_state(device)
+        write(state, last)
+
+
+# %% [markdown] facts=["T4"]
+# It is called twice here, as if it had been stopped after two epochs and started again. Nothing but the files
+# connects the two calls.
+
+# %% facts=["T4"] tags=["nbval-ignore-output"]
+main(folder.name, 2)
+print("started again")
+main(folder.name, 4)
 folder.cleanup()
 
 # %% [markdown]
