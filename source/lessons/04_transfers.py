@@ -117,10 +117,10 @@ with devlab.watch() as log:
 print("in two steps:", log.bytes_moved, "bytes")
 
 # %% [markdown] facts=["M2", "M5", "R1"]
-# In the one call PyTorch changed the dtype first, on the CPU, and transferred the larger form: four times as
-# much as necessary. On the way home it also changes the dtype on the CPU, which is then *after* the transfer.
-# So make it two steps, in the order that you want: `x.to(dtype).to(device)` changes the dtype before the
-# transfer, `x.to(device).to(dtype)` after it. **The smaller form should travel.**
+# In the one call PyTorch changed the dtype first, on the CPU, and transferred the larger form: four times
+# as much as necessary. In the other direction the bytes travel first, and the CPU changes the dtype
+# afterwards. So make it two steps, in the order that you want: `x.to(dtype).to(device)` changes the dtype
+# before the transfer, `x.to(device).to(dtype)` after it. **The smaller form should travel.**
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_cast_and_move):** `cast_and_move` lets the smaller dtype
 # travel, for any two dtypes and between any two devices. (How a call with `non_blocking=True` orders the two
@@ -160,10 +160,10 @@ print("inputs", inputs.device, " labels", labels.device)
 # `.to` returns its result and changes nothing, so build a **new** container from the results. (A *module* is
 # moved in place. That is the subject of [05](05_buffers.ipynb).)
 #
-# A function for every batch has three more things to get right. It has to look inside each container, because
-# in the dict above one tensor is inside a list. (The exercise `places` of lesson 01 walked through such a
-# tree.) It has to leave alone what is no tensor, such as the name. And each container should come back as the
-# same kind of container, which takes care with one kind, the namedtuple:
+# A function for every batch has three more things to get right. It has to look inside each container,
+# because in the dict above one tensor is inside a list. It has to leave alone what is no tensor, such as
+# the name. And each container should come back as the same kind of container, which takes care with one
+# kind, the namedtuple:
 
 # %% facts=["P2"]
 from collections import namedtuple
@@ -220,11 +220,11 @@ guess.was("on the CPU" if x.is_cpu else "on the device")
 # %% [markdown]
 # ## Pinned memory
 #
-# Ordinary memory is **pageable**: your operating system may move it, or put it on the disk for a while. A GPU
-# that copies by itself cannot work with memory that may be gone. So the driver keeps a buffer that is
-# **pinned**, which means locked in its place. The host first copies the bytes into this buffer (this step is
-# called *staging*), and the GPU takes them from there. A tensor that is in pinned memory from the start needs
-# no staging.
+# Ordinary memory is **pageable**: your operating system may move its pages, or put them on the disk for a
+# while. The GPU reads the host's memory without asking the operating system, so a page must not move
+# meanwhile. That is why the driver keeps a buffer that is **pinned**, which means locked in its place. The
+# host first copies the bytes into this buffer (this step is called *staging*), and the GPU takes them from
+# there. A tensor that is in pinned memory from the start needs no staging.
 #
 # ![Above, a pageable tensor in host memory is copied by the host into the staging buffer, and by the GPU from there to the device; with non_blocking=True the host waits for the staging alone. Below, a pinned tensor is copied by the GPU directly; with non_blocking=True the host does not wait at all. A blocking transfer holds the host until it has ended in both cases](drawing:staged_or_pinned)
 #
@@ -239,13 +239,18 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
     print(f"{name:<7}on {x.device}, in {'pinned' if x.is_pinned() else 'pageable'} memory")
 
 # %% [markdown] facts=["P3"]
-# Pinned memory is still the CPU's memory, with a promise. (While it is pinned the system can put nothing else
-# there, so pin minibatches and not a large data set.) It **can speed up transfers to CUDA**, and by how much
+# Pinned memory is still the CPU's memory, with a promise. (While it is pinned the system can put nothing
+# else there, so pin minibatches and not a large data set.) It makes transfers faster; how much faster
 # depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory. From
-# pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s. Here
-# the model is simpler than a real driver, which stages a large transfer in chunks: while one chunk travels,
-# the next is staged, and the two times overlap instead of adding up. These are the peaks that makers document
-# for real machines, in one direction:
+# pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s.
+# Here the model is simpler than a real driver, which stages a large transfer in chunks: while one chunk
+# travels, the next is staged, and the two times overlap instead of adding up.
+#
+# Either way a transfer takes about **a start, plus its bytes divided by the rate**. On the reference
+# machine the start takes 7 µs. A single number costs nothing else, from either memory, while 4 MB take 333
+# µs more from pinned and 1000 µs more from pageable memory.
+#
+# These are the peaks that makers document for real machines, in one direction:
 #
 # | between | peak | from |
 # |---|---|---|
@@ -333,8 +338,9 @@ guess.was(sum(time > max(times) / 2 for time in times))
 # %% [markdown] facts=["P4"]
 # The flag decides whether the host waits for the device, and the memory decides how soon the host is free:
 #
-# - **A blocking transfer waits for its stream**: for all the work that was launched before it, and then for the
-#   transfer. The first and the third line tell more about the product than about the transfer.
+# - **A blocking transfer waits for its stream**: for all the work that was launched before it, and then for
+#   the transfer. The first and the third line show the same time, because the product takes so long that
+#   the bytes are staged before it ends.
 # - **From pageable memory, `non_blocking=True` holds the host up while the bytes are staged**, and in the
 #   model no longer: the transfer joins the stream, and the host waits neither for it nor for the product. A
 #   real driver may wait longer.
@@ -628,9 +634,10 @@ print(log.transfers, "transfers,", log.synchronizations, "waits")
 print("made to wait by", sorted({wait.cause for wait in log.events.synchronizations}))
 
 # %% [markdown] facts=["R4", "R5"]
-# Four transfers were needed on the way in, and one on the way out. The other eleven were not. `print(log)`
-# shows each line of code with its counts. Use it on your own loops: it is the quickest way to find the line
-# that costs. Now change the cell above so that it says 5 transfers and 1 wait, and still knows the total, the
+# Four transfers were needed on the way in, and one on the way out. The other eleven were not. (The four
+# blocking `.to(device)` hold the host up, too; the log counts them among the transfers.) `print(log)` shows
+# each line of code with its counts. Use it on your own loops: it is the quickest way to find the line that
+# costs. Now change the cell above so that it says 5 transfers and 1 wait, and still knows the total, the
 # worst, and whether any loss was nan.
 
 # %% [markdown]

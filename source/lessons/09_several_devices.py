@@ -196,7 +196,7 @@ print("transfers:", log.transfers)
 # ## A model in two places
 #
 # A model that does not fit on one device can live on two. The one below has two towers side by side, one on
-# each device; both see the same input, and their results are added. It is a first try.
+# each device; both see the same input, and their results are added. Here is a first attempt.
 
 # %% facts=["U1", "U2"]
 left, right = nn.Linear(64, 10).to(first), nn.Linear(64, 10).to(second)
@@ -282,13 +282,14 @@ guess.was("half the time" if share < 0.6 else "about three quarters" if share < 
 
 # %% [markdown]
 # That is **pipelining**. With four pieces each device works four turns. Without overlap that is eight turns
-# in all; with overlap it is five, and the transfers come on top. They do so because a copy to another GPU
-# stands in the stream of the device that sends, behind the product, and the next piece waits for it. (A
-# stream of its own would let it overlap.) In the first turn the second device still has nothing to do, and in
-# the last turn the first device has nothing left to do. The more pieces there are, the shorter these two
-# turns are, until the pieces get so small that launches and transfers cost more than you save. Libraries do
-# this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is for models that do
-# not fit. If yours fits on one device, there is a better use for two.
+# in all; with overlap it is five, and the transfers come on top, because a copy to another GPU takes its
+# turn in the stream of the device that sends: the next piece cannot start before the copy is done. (A
+# stream of its own would let the two overlap.) This was the forward alone; in training the backward goes
+# through the same pipeline in the other direction. In the first turn the second device still has nothing to
+# do, and in the last turn the first device has nothing left to do. The more pieces there are, the shorter
+# these two turns are, until the pieces get so small that launches and transfers cost more than you save.
+# Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is for
+# models that do not fit. If yours fits on one device, there is a better use for two.
 
 # %% [markdown]
 # ## A batch in parts
@@ -425,7 +426,7 @@ rank, world_size = dist.get_rank(), dist.get_world_size()
 
 x = torch.linspace(-2, 2, 64)[:, None]  # the whole data set, the same in each process
 y = torch.sin(2 * x)
-my_x, my_y = x.chunk(world_size)[rank], y.chunk(world_size)[rank]  # and the rows for this process
+my_x, my_y = (rows.tensor_split(world_size)[rank] for rows in (x, y))  # and the rows for this process
 
 torch.manual_seed(rank)  # on purpose not the same: DDP sends the parameters of rank 0 to all
 network = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
@@ -490,8 +491,8 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its
 #   own gradients, and the replicas drift apart. Call the wrapped model.
 # - **The same rows everywhere.** If the rows do not depend on the rank, all processes do the same work, and
-#   the result looks fine. (For a loader, `DistributedSampler` chooses the rows of each rank. Call its
-#   `set_epoch(epoch)` before each epoch, or the order is the same every time.)
+#   the result looks fine. (For a loader, `DistributedSampler` chooses the rows of each rank; the next
+#   section shows it.)
 # - **Only rank 0 does something.** Whatever all have to take part in, such as a backward or a mean over all
 #   ranks, must be reached by all. If one stays away, the others wait until the backend's timeout, which is 30
 #   minutes for gloo and 10 for NCCL unless you set another; then they fail. The error appears in the ranks
@@ -517,6 +518,19 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # loss = F.mse_loss(model(inputs), labels)
 # ```
 #
+# The data come from a loader whose *sampler* picks the rows of this rank:
+#
+# ```python
+# sampler = torch.utils.data.DistributedSampler(train_set)  # the rows of this rank, shuffled
+# loader = DataLoader(train_set, batch_size=100, sampler=sampler)
+# for epoch in range(10):
+#     sampler.set_epoch(epoch)                              # or the order is the same in every epoch
+#     for inputs, labels in loader:
+#         ...
+# ```
+#
+# It gives every rank equally many rows, and repeats a few where they do not come out even.
+#
 # The labels are easily forgotten. With `device_ids` DDP moves what you give to `model(...)` to its device by
 # itself, so the forward works with inputs from the CPU. The labels never pass through the model. They stay
 # where they were, and the loss raises the error that you know. So move the model once, and each batch once,
@@ -536,11 +550,18 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # over all ranks: with 4 GPUs and a batch of 100 on each, the *effective batch* is 400, and an epoch has a
 # quarter of the steps. That is where the speed comes from, at best four times as many samples in a second.
 # But fewer steps at the old learning rate learn less. A usual first try with SGD is to multiply the rate by
-# the number of ranks, and to rise to it over the first epochs (lesson 11 has such a *warm-up*); then measure
-# whether the model is still as good. Or give each rank a batch of 25: then the training is that of one GPU,
-# as in the comparison above. (A batch norm, though, sees 25 rows.)
+# the number of ranks, and to rise to it over the first epochs (lesson 11 has such a *warm-up*); then
+# measure whether the model is still as good. Or give each rank a batch of 25: then the training is that of
+# one GPU, as in the comparison above. (A batch norm, though, sees 25 rows. On GPUs
+# `nn.SyncBatchNorm.convert_sync_batchnorm(network)`, before the model is wrapped, lets it see those of all
+# ranks, and sends its statistics around in every forward.)
 #
-# **Rank 0 alone saves.** The replicas are equal, and four processes that write one file ruin it.
+# **What it costs.** In each step every rank sends gradients and receives them. A model with 100 million
+# parameters in float32 has 400 MB of them, and of two ranks each sends 400 MB. At the 16 GB/s of PCIe 3.0
+# that takes 25 ms at least, and at the 300 GB/s of an A100's NVLink 1.3 ms. DDP hides a part of it: it
+# sends the gradients of the last layers while the backward is still at work on the first.
+#
+# **Rank 0 alone saves.** The replicas are equal, and four processes that write one file can ruin it.
 # `model.module` is the model without its wrapper, so the file can be read without DDP, too. The others wait
 # until the file is complete, if they are to read it:
 #
@@ -550,8 +571,8 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # dist.barrier()  # reached by all ranks
 # ```
 #
-# Lesson 02 warned of this case: after `set_device_index`, a bare `"cuda"` means `cuda:0` in one of the
-# processes only. A program that says `"cuda:0"` somewhere puts a tensor of every process on the first GPU.
+# After `set_device_index(local_rank)` a bare `"cuda"` is another GPU in each process, as lesson 02 warned,
+# and a fixed `"cuda:0"` is the first GPU in all of them: it puts a tensor of every process there.
 #
 # DDP keeps the whole model, its gradients and the optimizer's state in each process. Where that does not fit,
 # `torch.distributed.fsdp.fully_shard` (**FSDP**) keeps only a part of each parameter, gradient and state in

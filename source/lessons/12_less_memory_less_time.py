@@ -5,8 +5,8 @@
 # not fit, or one that takes a week. Programs that train such models change the step in a handful of places, and each
 # change is a trade: digits for time, time for memory, or transfers for memory.
 #
-# After this lesson you can say what each of these trades costs, make it without changing what the model learns, and
-# tell whether two results are the same.
+# After this lesson you can say what each of these trades costs and what it changes, make it, and tell
+# whether two results are the same.
 #
 # **Takes** about 60 minutes. **Needs** [08 Memory](08_memory.ipynb) and
 # [11 The training step](11_training_step.ipynb).
@@ -98,11 +98,11 @@ for dtype in (torch.float64, torch.float32):
     print(f"{dtype!s:<15} forwards {totals['forwards'].item():.8g}, {apart:.0e} away from backwards")
 
 # %% [markdown] facts=["F4"]
-# The exact sum is 500.5. Neither order is wrong, so `==` asks the wrong question. What you want to know is whether two
-# results differ by **no more than rounding in their dtype explains**. For each dtype
+# The exact sum is 500.5. Neither order is wrong, so `==` asks the wrong question. What you want to know is
+# whether two results differ by **no more than rounding in their dtype explains**. For each dtype
 # `torch.testing.assert_close` has an absolute and a relative tolerance. Two numbers may differ by the
-# absolute one plus the relative one times the expected number. Otherwise it raises an `AssertionError`, whose
-# message names the two tolerances one by one, although their sum counts.
+# absolute one plus the relative one times the expected number. If they differ by more, it raises an
+# `AssertionError`. Its message names the two tolerances separately; what counts is their sum.
 
 # %% facts=["F4"] tags=["raises-exception"]
 a = torch.tensor([0.5, 100.0], device=device)
@@ -183,10 +183,12 @@ torch.use_deterministic_algorithms(False)
 # %% [markdown] facts=["F2"]
 # ## Autocast
 #
-# Some operations may run in 16 bits and others should not. A product may, since the matrix units of a GPU add
-# up in float32, apart from a few partial sums that PyTorch lets a GPU round. A softmax, a norm or a loss
-# should keep all its digits. **Autocast** keeps a list of each kind, and chooses the dtype for each operation
-# at the moment when it is called. The next cell sends a batch through four layers under float16 autocast.
+# Some operations may run in 16 bits and others should not. A product may, since the matrix units of a GPU
+# add up in float32. (A large product may be cut into parts whose sums are rounded in between, unless
+# `torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction` is set to False; bfloat16 has a switch
+# of its own.) A softmax, a norm or a loss should keep all its digits. **Autocast** keeps a list of each
+# kind, and chooses the dtype for each operation at the moment when it is called. The next cell sends a
+# batch through four layers under float16 autocast.
 
 # %% facts=["F2"]
 guess = devlab.predict(
@@ -253,8 +255,9 @@ ratio = times[1] / times[0]  # of the six small layers
 guess.was("slower" if ratio > 1.1 else "faster" if ratio < 0.9 else "equally fast")
 
 # %% [markdown] facts=["F2"]
-# The large product gains, although its inputs are cast first. The small layers lose, because every cast is one more
-# launch, and small work spends nearly all its time on launches (lesson 07). Half precision is for models whose products are large.
+# The large product gains, although its inputs are cast first. The small layers lose, because every cast is
+# one more launch: they make 19 where there were 6, and small work spends nearly all its time on launches
+# (lesson 07). Half precision is for models whose products are large.
 #
 # If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell measures a large product on it:
 
@@ -341,7 +344,18 @@ print(f"after backward: {nn.utils.get_total_norm([weight.grad]).item():g}")
 scaler.unscale_(optimizer)
 print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
 
-# %% [markdown]
+# %% [markdown] facts=["F2", "F3"]
+# Lesson 11 has the whole step with bfloat16: its function `update` puts forward and loss under autocast,
+# clips, and steps. For float16 the scaler comes in at three places:
+#
+# ```python
+# scaler.scale(loss).backward()                 # in place of loss.backward()
+# scaler.unscale_(optimizer)                    # before clip_grad_norm_
+# scaler.step(optimizer); scaler.update()       # in place of optimizer.step()
+# ```
+#
+# A scaler made with `enabled=False` passes everything through, so one program can serve both dtypes.
+#
 # **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_mixed_step):** `mixed_step` puts autocast and
 # scaler into the training step of lesson 11.
 #
@@ -423,9 +437,10 @@ guess.was("something clearly different" if off > 0.1 else almost)
 # ![Memory over time, twice: without checkpoints it rises through the whole forward and falls through backward; with checkpoints it hardly rises in forward, and in backward it rises and falls once for each block, so that the peak is lower and the end later](drawing:one_mountain_or_many)
 #
 # Backward needs what forward has computed, and lesson 08 showed the mountain of memory that this makes.
-# **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward comes to it. What
-# you gain is that only one block's activations are in memory at a time. The price is at most one more
-# forward, about a third more arithmetic. The next cells try it with six blocks of equal size.
+# **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward
+# comes to it. What you gain is that, beside those inputs, only one block's activations are in memory at a
+# time. The price is at most one more forward, about a third more arithmetic. The next cells try it with six
+# blocks of equal size.
 
 # %% facts=["F7"]
 guess = devlab.predict(
@@ -495,11 +510,11 @@ for how, positional, named in (("by position", [x], {}), ("by name", [], {"input
     print(f"input {how}: {different} of {len(x)} elements dropped in only one of the two runs")
 
 # %% [markdown] facts=["F7"]
-# With the input by name about half of the gradients are wrong, without a warning. The lines of PyTorch that decide it are
-# the same for an NVIDIA GPU.
+# With the input by name about half of the gradients are wrong, without a warning. It is the same on an
+# NVIDIA GPU, because PyTorch decides it in the same lines.
 #
-# Always write `use_reentrant=False`. The older variant needs an input that asks for a gradient, and leaves the parameters
-# without gradients where there is none.
+# Always write `use_reentrant=False`. Where no input asks for a gradient, the older variant gives the
+# parameters none either; it warns of that, and raises no error.
 #
 # **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_Checkpointed):** `Checkpointed` is a module that does this with
 # any block, however its inputs are given, and deals with the buffers.
@@ -524,12 +539,13 @@ print(f"kept_on_the_cpu peak {peak:>6} KiB, modelled {modelled(trained(kept_on_t
 print(log.transfers, "transfers,", log.bytes_moved >> 10, "KiB moved")
 
 # %% [markdown] facts=["F8"]
-# This takes the least memory and several times as long. Half of the transfers go to the CPU and half come back: every
-# saved tensor makes both, **the parameters among them**, at 12 GB/s on the reference machine, whose own memory gives it 300 GB/s. An A100 has 1555 GB/s
-# in its memory and at most 32 GB/s in each direction to the host, by its data sheet, so the gap is wider still.
-# Checkpointing computes again what offloading transfers, and for blocks like these computing is faster.
-# Offloading pays for large tensors that are needed no more than once or twice in a step, such as the state of
-# an optimizer or the inputs of checkpointed blocks.
+# This takes the least memory and several times as long. Half of the transfers go to the CPU and half come
+# back: every saved tensor makes both, **the parameters among them**, at 12 GB/s on the reference machine,
+# whose own memory gives it 300 GB/s. An A100 with 40 GB has 1555 GB/s in its memory and at most 32 GB/s in
+# each direction to the host, by its data sheet, so the gap is wider still. Checkpointing computes again
+# what offloading transfers, and for blocks like these computing is faster. Offloading pays for large
+# tensors that are needed no more than once or twice in a step, such as the state of an optimizer or the
+# inputs of checkpointed blocks.
 
 # %% [markdown] facts=["F9"]
 # ## Compiled
@@ -574,11 +590,12 @@ print("dynamic=True ", graphs_for(sizes, dynamic=True))
 guess.was(as_it_comes[-1])
 
 # %% [markdown] facts=["F9"]
-# The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size **varies** and
-# leaves it open. So a last, smaller batch costs one compilation, and so do sequences of many lengths. (A size of 1 costs
-# one more, because PyTorch treats it by itself.) Only with `dynamic=False`, or where the code itself branches on the
-# size, does each length cost one. After eight graphs for one function PyTorch warns, and runs every further
-# length uncompiled. So pad such sequences to a few lengths.
+# The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size
+# **varies** and leaves it open. So a last, smaller batch costs one compilation, and so do sequences of many
+# lengths. (A size of 1 costs one more, because PyTorch treats it by itself.) Only with `dynamic=False`, or
+# where the code itself branches on the size, does each length cost one. Then, after eight graphs for one
+# function, PyTorch warns and runs every further length uncompiled. In these two cases pad the sequences to
+# a few lengths.
 #
 # A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`. PyTorch then
 # cuts the function in two. Handing over a number also makes the host wait for the device, so there are two
@@ -594,7 +611,7 @@ guess.was(as_it_comes[-1])
 # | TF32 | time of float32 products, on GPUs that have it | about three digits |
 # | autocast to float16 | the same, on GPUs without bfloat16 | a `GradScaler`, and a wait in each step unless the optimizer is fused |
 # | accumulation | memory, by the size of a part | launches |
-# | checkpointing | memory: the activations of all blocks but one | up to one more forward |
+# | checkpointing | memory: the activations of all blocks but one, apart from the blocks' inputs | up to one more forward |
 # | offloading | memory, in this lesson the most | transfers of all that is kept |
 # | `torch.compile` | launches and memory traffic | the first call, and some of those with a new size |
 #
