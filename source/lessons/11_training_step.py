@@ -822,8 +822,8 @@ guess.was("not at all" if difference == 0 else "by rounding" if difference < 1e-
 #
 # Here are the pieces in one program, small enough to read at a glance. It chooses its device, trains,
 # measures after each epoch, keeps the last state and the best model, and goes on where it was interrupted. A
-# line of the course brings the digits. Put your own data and model in its place, and the cell into a file of
-# your own.
+# line of the course brings the digits. To make the program yours, put it into a file under the imports of this
+# lesson, with your own data and model in place of these.
 
 
 # %% facts=["T1", "T2", "T3", "T4", "Z1"]
