@@ -107,7 +107,11 @@ print(torch.from_numpy(np.array([[1.5, 2.0]])).dtype)
 #
 # The CPU's memory is the ordinary memory of the computer, in which Python's lists, NumPy's arrays and your
 # browser live. So other libraries in your program, such as NumPy, can use a CPU tensor's memory without a
-# copy. Here NumPy makes an array, PyTorch wraps it, and then *NumPy* writes a number:
+# copy. Below, NumPy makes an array of three zeros, PyTorch wraps it, and then *NumPy* writes a 7 into its
+# array.
+
+# %% facts=["C2"]
+guess = devlab.predict("What does the tensor show?", "0, 0, 0", "0, 7, 0")
 
 # %% facts=["C2"]
 array = np.zeros(3)
@@ -115,6 +119,7 @@ wrapped = torch.from_numpy(array)
 
 array[1] = 7.0
 print(wrapped)
+guess.was("0, 7, 0" if wrapped[1] == 7 else "0, 0, 0")
 
 # %% [markdown] facts=["C2"]
 # It is one memory with two names. (Lesson 06 is about what to do with this, and what can go wrong.) Now the
@@ -244,7 +249,11 @@ print(flats)
 # that an accelerator could take. **Data loads into CPU memory first, and then it moves.** (Special libraries
 # read files straight into a GPU's memory. You will know if you use one.)
 #
-# PyTorch's own loader works like that, although an accelerator is present:
+# PyTorch's own loader works like that, although an accelerator is present. The next cell moves the whole file
+# to the device, batch by batch.
+
+# %% facts=["C4"]
+guess = devlab.predict("How many bytes will it transfer?", 16, 64, 128)
 
 # %% facts=["C4"]
 from torch.utils.data import DataLoader, TensorDataset
@@ -258,6 +267,7 @@ with devlab.watch() as log:
         print("then:", features.device, price.device)
 
 print(log.transfers, "transfers,", log.bytes_moved, "bytes")
+guess.was(log.bytes_moved)
 
 # %% [markdown] facts=["C4"]
 # Moving is your line, and there is one natural place for it: right after the loader, one batch at a time, so
@@ -516,21 +526,33 @@ except IndexError as error:
 # You know from lesson 00 that a launch takes as long for little work as for much. So the question is how much
 # work one launch buys. Multiplying two n × n matrices takes 2 n³ operations. Some arithmetic for the
 # reference machine of lesson 00 shows at which n it is worth sending the work away. The figures are modelled,
-# and not measured on your machine:
+# and not measured on your machine.
+
+# %% facts=["V2"]
+guess = devlab.predict(
+    "The matrices are in the CPU's memory. From which n on is the accelerator faster, transfers included?",
+    32,
+    128,
+    512,
+    2048,
+)
 
 # %% facts=["V2"]
 from devlab.sim.specs import CUDA_LIKE, HOST
 
 print("                    µs on the    µs on the  µs there, with")
 print("   n     operations       CPU  accelerator   the transfers  faster")
+pays = []
 for n in (8, 32, 128, 512, 2048):
     operations, size = 2 * n**3, 4 * n**2
     to_start = CUDA_LIKE.launch + CUDA_LIKE.shortest
     cpu = HOST.call + operations / HOST.rate
     accelerator = to_start + operations / CUDA_LIKE.rate
     moved = accelerator + 3 * (to_start + size / CUDA_LIKE.pageable)
+    pays += [n] if moved < cpu else []
     faster = "CPU" if cpu < accelerator else "accelerator" if moved < cpu else "depends on where the data is"
     print(f"{n:4} {operations:14,} {cpu * 1e6:9.0f} {accelerator * 1e6:12.0f} {moved * 1e6:15.0f}  {faster}")
+guess.was(pays[0])
 
 # %% [markdown] facts=["V2"]
 # With 8 × 8 matrices, a processor that calculates 21 times as fast takes seven times as long: it spends its

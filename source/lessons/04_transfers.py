@@ -730,7 +730,10 @@ for n in (512, 1024, 2048):
 #
 # This is how a training loop looks when all of it comes together. A loader with workers pins the minibatches,
 # each is transferred without waiting, and the losses are added up where they are. The data are made so that a
-# price follows from eight columns, and the log counts one epoch.
+# price follows from eight columns; they come in four minibatches. The log counts one epoch.
+
+# %% facts=["P2", "P4", "R1", "R4"]
+guess = devlab.predict("How many transfers will an epoch make, in both directions?", 5, 9, 12, 16)
 
 # %% facts=["P2", "P4", "R1", "R4"]
 torch.manual_seed(0)
@@ -759,6 +762,7 @@ for epoch in range(3):
             total += loss.detach()
         mean = total.item() / len(loader)
     print(f"epoch {epoch}: {log.transfers} transfers, {log.synchronizations} wait, mean loss {mean:.2f}")
+guess.was(log.transfers)
 
 # %% [markdown] facts=["P2", "R1", "R4"]
 # Each epoch transfers two tensors for each of its four minibatches, and one number home. That number is the

@@ -143,6 +143,9 @@ guess.was({3: "all three", 1: "float32 alone", 0: "none"}[strict])
 # TF32 off for products of matrices and on for the convolutions of cuDNN. The simulated device has no TF32, so the next
 # cell rounds the inputs by hand and compares the product with one in float64.
 
+# %% facts=["F5"]
+guess = devlab.predict("About how many decimal digits does TF32 cost?", 1, 3, 6)
+
 
 # %% facts=["F5"]
 def as_tf32(x):
@@ -156,8 +159,11 @@ print("for convolutions:", "TF32 allowed" if torch.backends.cudnn.allow_tf32 els
 generator = torch.Generator().manual_seed(0)
 a, b = (torch.randn(64, 64, generator=generator) for _ in range(2))
 exact = a.double() @ b.double()
+digits = []
 for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
-    print(f"{name:<8} largest error about 1e{(product - exact).abs().max().log10().round().int().item()}")
+    digits.append((product - exact).abs().max().log10().round().int().item())
+    print(f"{name:<8} largest error about 1e{digits[-1]}")
+guess.was(digits[1] - digits[0])
 
 # %% [markdown] facts=["F5"]
 # The word `"highest"` stands for full float32. With `torch.set_float32_matmul_precision("high")` PyTorch may use TF32 for
@@ -525,6 +531,14 @@ for how, positional, named in (("by position", [x], {}), ("by name", [], {"input
 # Activations can also wait in the memory of the CPU. `torch.autograd.graph.save_on_cpu` moves each tensor there as soon as
 # autograd keeps it for backward, and brings it back when backward needs it. The cell measures the same six blocks.
 
+# %% facts=["F8"]
+guess = devlab.predict(
+    "Compared with checkpoints, what does it take?",
+    "less memory and less time",
+    "less memory and more time",
+    "more memory and less time",
+)
+
 
 # %% facts=["F8"]
 def kept_on_the_cpu(x):
@@ -535,8 +549,11 @@ def kept_on_the_cpu(x):
 peak = peak_of(trained(kept_on_the_cpu))
 with devlab.watch() as log:
     trained(kept_on_the_cpu)()
-print(f"kept_on_the_cpu peak {peak:>6} KiB, modelled {modelled(trained(kept_on_the_cpu)):5.0f} µs")
+took = modelled(trained(kept_on_the_cpu))
+print(f"kept_on_the_cpu peak {peak:>6} KiB, modelled {took:5.0f} µs")
 print(log.transfers, "transfers,", log.bytes_moved >> 10, "KiB moved")
+time = "more time" if took > modelled(trained(computed_twice)) else "less time"
+guess.was(f"{'less' if peak < peaks[computed_twice] else 'more'} memory and {time}")
 
 # %% [markdown] facts=["F8"]
 # This takes the least memory and several times as long. Half of the transfers go to the CPU and half come
