@@ -33,7 +33,7 @@ how = "modelled" if device.type == "sim" else "measured"
 # %% [markdown]
 # ## Moving
 #
-# One method makes every transfer, in both directions:
+# One method is enough for transfers in both directions:
 
 # %% facts=["M1"]
 x = torch.tensor([1.0, 2.0, 3.0])
@@ -204,9 +204,9 @@ for x, y in DataLoader(dataset, batch_size=4):
 guess.was("on the CPU" if x.is_cpu else "on the device")
 
 # %% [markdown] facts=["P1", "P2"]
-# **A loader yields CPU tensors.** It does not know your device, and need not: to read files and stack samples
-# is work for the CPU. So the training loop moves each minibatch **as it comes**, and every part of it, labels
-# too:
+# **A loader yields CPU tensors**, since its data set gives it CPU tensors. It does not know your device, and
+# need not: to read files and stack samples is work for the CPU. So the training loop moves each minibatch
+# **as it comes**, and every part of it, labels too:
 #
 # ```python
 # for x, y in loader:
@@ -292,7 +292,7 @@ for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
 # [13](13_bigger_than_one_device.ipynb#Workers-and-CUDA) says more, and explains why workers should leave the
 # accelerator alone. With `persistent_workers=True` the same workers serve every epoch. And where Python
 # starts each worker afresh, as it does on Windows, on macOS and, since Python 3.14, on Linux, a script has to
-# keep its main part under `if __name__ == "__main__":`, because every worker imports the script once more.
+# keep its main part under `if __name__ == "__main__":`, because the script is imported anew for the workers.
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_make_loader):** `make_loader` pins where it helps, and
 # only there.
@@ -610,10 +610,11 @@ for words, suspect in suspects.items():
 guess.was(sum(waits.values()))
 
 # %% [markdown] facts=["R5"]
-# Whatever brings a value to Python makes the host wait: `.cpu()`, `.tolist()`, `bool()` and so every `if`,
-# and `print`. `nonzero` and the boolean mask wait for a subtler reason: the *shape* of their result depends
-# on the data, and Python has to know it. The last two compute something of a known shape, so they only join
-# the stream. `torch.where` is the usual way to do without a mask in a loop.
+# Whatever brings a value to Python makes the host wait: `.cpu()`, `.tolist()`, `bool()` and so every `if`
+# that asks about a value, and `print`. `nonzero` and the boolean mask wait for a subtler reason: the *shape*
+# of their result depends on the data, and Python has to know it. The last two compute something of a known
+# shape, so they only join the stream. `torch.where` with three arguments is the usual way to do without
+# indexing by a mask in a loop. (With the condition alone it is a `nonzero`, and waits.)
 #
 # Here is an evaluation loop as it is often written, with a guard and two statistics. Before you run it, count
 # the transfers and the waits of its four minibatches.
@@ -660,8 +661,8 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "waits")
 
 # %% [markdown] facts=["R2"]
-# It took six transfers for three multiplications, and each multiplication is quicker than a single transfer.
-# This is **ping-pong**. The cure is a rule: a function works where its input is and leaves its result there.
+# It took six transfers for three multiplications, so most of the time goes into transfers. This is
+# **ping-pong**. The cure is a rule: a function works where its input is and leaves its result there.
 # Only the edges of the program transfer anything.
 
 
@@ -702,8 +703,8 @@ for n in (512, 1024, 2048):
     print("{:>4}{:>11.0f}{:>9.0f}{:>11.0f}{:>10.0f}".format(n, *times))
 
 # %% [markdown] facts=["R1"]
-# The addition does one operation for each number, and either transfer takes many times as long, whatever the
-# size. Most operations are of this kind: activations, normalisation, dropout. The product does about 2n
+# The addition does one operation for each number, and either transfer takes many times as long, in all three
+# sizes. Most operations are of this kind: activations, normalisation, dropout. The product does about 2n
 # operations for each number, so its time grows faster than the bytes do: at n = 512 either transfer takes
 # longer, at n = 2048 the product takes longer than the transfer from pinned memory. Where the two meet
 # depends on the machine. The rule holds on all of them: **transfers are expensive next to most operations, so

@@ -154,7 +154,7 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["B4"]
 # The proposed change repairs this one line only. The better repair is in `__init__`, where the mistake was
-# made; the section *Register it* makes it. On the CPU there is no error at all, so every test on a laptop
+# made; the section *Register it* makes it. On the CPU there is no error at all, so every test that runs there
 # passes, and the mistake waits for the first machine with an accelerator.
 #
 # A list hides its content just as well, and so does a dict. This deeper price model keeps its numbers in a

@@ -214,8 +214,8 @@ for dtype in (torch.float64, torch.float32):
     print(dtype, "shares" if np.shares_memory(t.numpy(), a) else "copies")
 
 # %% [markdown] facts=["N6"]
-# NumPy's default has one more surprise for you. An array that was made without a dtype is `float64`, and so
-# is the tensor over it. Layers are `float32`:
+# NumPy's default has one more surprise for you. An array of floats that was made without a dtype is
+# `float64`, and so is the tensor over it. Layers are `float32`:
 
 # %% facts=["N6"]
 try:
@@ -529,9 +529,9 @@ for words, t in (
 # %% [markdown]
 # ## An epoch in one array
 #
-# What a program transfers most often is its losses, which it collects for you to plot. First look at what
-# *one* collected loss keeps in memory, before `backward` and after it. (PyTorch calls `Saved` below for each
-# tensor that it saves for `backward`, which lets us count them.)
+# What a program brings to NumPy most often is its losses, which it collects for you to plot. First look at
+# what *one* collected loss keeps in memory, before `backward` and after it. (PyTorch calls `Saved` below for
+# each tensor that it saves for `backward`, which lets us count them.)
 
 
 # %% facts=["N3"]
