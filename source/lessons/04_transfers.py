@@ -81,7 +81,7 @@ except (RuntimeError, AssertionError):
 
 # %% [markdown] facts=["M3", "M4"]
 # `.cpu()` is harmless, since every machine has a CPU. `.cuda()` writes one kind of machine into the program:
-# it fails on a Mac, on every machine without an NVIDIA or AMD GPU, and here. Prefer `.to(device)`. The same
+# it fails on a Mac and on every machine without an NVIDIA or AMD GPU. Prefer `.to(device)`. The same
 # line runs everywhere, and it can do more:
 
 # %% facts=["M4", "M5"]
