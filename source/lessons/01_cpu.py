@@ -530,8 +530,8 @@ except IndexError as error:
 
 # %% facts=["V2"]
 guess = devlab.predict(
-    "The matrices are in the CPU's memory. From which of these n on is the accelerator faster, "
-    "transfers included?",
+    "The matrices are in the CPU's memory. Which is the smallest of these n at which the accelerator is "
+    "faster, transfers included?",
     32,
     128,
     512,
