@@ -296,8 +296,9 @@ devlab.devices()
 # gives PyTorch's own error messages, trains real networks and computes real gradients. A program that forgets
 # a `.to(device)` fails here as it would on an NVIDIA GPU.
 #
-# Some faults show on a real GPU only, such as a forgotten wait between two queues of work, and a GPU rounds
-# in its own way. `docs/simulator.md` has the whole list.
+# Some faults of a real GPU are hidden here. A forgotten wait between two queues of work, for instance, shows
+# only in a block that asks for it (lesson 07). And a GPU rounds in its own way. `docs/simulator.md` has the
+# whole list.
 #
 # And `sim` is **not fast**. Your CPU does all the work of `sim`, and in a notebook `sim` is slowed down
 # further, so that you can watch your program wait for it. Times and sizes of the simulated device come from a

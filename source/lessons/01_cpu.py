@@ -393,10 +393,10 @@ print("half / a Python number: ", (half / 1.0).dtype)
 
 # %% [markdown] facts=["C3"]
 # The helper tensor was `float32`, so the result became `float32`: it takes twice the memory, and the next
-# layer, which expects half precision, refuses it. A Python number has no device and takes the dtype of the
-# tensor that it meets. That is why the plain `1` above fits everywhere, and why it is worth asking of each
-# helper tensor *does this have to be a tensor at all?* If it must, make it from the data:
-# `torch.ones_like(width)`.
+# layer, which expects half precision, refuses it. A Python number has no device, and where it meets a tensor
+# of floats, it takes the dtype of that tensor. (A tensor of integers times 2.5 becomes `float32`.) That is
+# why the plain `1` above fits everywhere, and why it is worth asking of each helper tensor *does this have to
+# be a tensor at all?* If it must, make it from the data: `torch.ones_like(width)`.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_standardize):** `standardize`, the other common scale: mean 0
 # and standard deviation 1 in each column, for any device and any floating dtype.
@@ -530,7 +530,8 @@ except IndexError as error:
 
 # %% facts=["V2"]
 guess = devlab.predict(
-    "The matrices are in the CPU's memory. From which n on is the accelerator faster, transfers included?",
+    "The matrices are in the CPU's memory. Which is the smallest of these n at which the accelerator is "
+    "faster, transfers included?",
     32,
     128,
     512,

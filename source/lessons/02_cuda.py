@@ -92,8 +92,8 @@ for index in range(torch.accelerator.device_count()):
     print(torch.zeros(2, device=f"{device.type}:{index}").device)
 
 # %% [markdown] facts=["G3"]
-# If you ask for an index that is not there, PyTorch refuses. On CUDA the words are *invalid device ordinal*.
-# It never gives you the nearest one instead.
+# If you ask CUDA for an index that is not there, it refuses, with the words *invalid device ordinal*. It
+# never gives you the nearest GPU instead.
 
 # %% [markdown] facts=["G2"]
 # ## The current device
@@ -479,7 +479,8 @@ attempt("here[rows]", lambda: here[rows])
 # %% [markdown] facts=["E1", "E2"]
 # **Most operations need all their inputs on one device.** The words are those that PyTorch prints on CUDA,
 # with `sim:0` where an NVIDIA GPU would be `cuda:0`. (The simulated accelerator even says `wrapper_CUDA`, so
-# that you meet the real text. Apple's `mps` words it differently.)
+# that you meet the real text. On Apple's `mps` the first and the last are worded alike, and most others are
+# not: *Tensor for argument weight is on cpu but expected on mps*, says a `Linear`.)
 #
 # There is one trap in these messages. In the next cell the batch was made on the accelerator, and the layer
 # was never moved there.
@@ -518,7 +519,7 @@ print("layer.bias  ", layer.bias.device)
 # | the form | where it comes from | what it tells you |
 # |---|---|---|
 # | found **at least two devices**, A and B! | operations that work element by element, such as `+` and `*` | two addresses, and no names |
-# | got **mat2** is on A, different from other tensors on B (… **wrapper_CUDA_mm**) | most others: `@`, `Linear`, `cat`, losses | the argument, and the operation, in PyTorch's names |
+# | got **mat2** is on A, different from other tensors on B (… **wrapper_CUDA_mm**) | most others: `@`, `Linear`, `cat`, `cross_entropy` | the argument, and the operation, in PyTorch's names |
 # | **indices** should be either on cpu or on the same device as the indexed tensor | `x[i]` | i is on an accelerator, and x is on another device |
 #
 # PyTorch's names are not yours, and it pays to know the common ones:
@@ -684,8 +685,8 @@ guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 #   takes a model there.
 # - A mismatch names two addresses. Find your line, print its devices, decide which is wrong, then bring one
 #   to the other.
-# - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may mix devices. All other operands must be
-#   brought together.
+# - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may mix devices. Nearly all other operands
+#   must be brought together.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/02_cuda.ipynb), six functions. **Then:** [03
 # MPS](03_mps.ipynb), the GPU in a Mac.

@@ -89,7 +89,7 @@ guess.was(outcome)
 # %% [markdown] facts=["I1"]
 # It matters all the same. There is one memory, but PyTorch keeps two separate parts of it, one for each
 # device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac.
-# (Unless you are on one, the words of the error are those of CUDA.)
+# (On a Mac the error has the same words, with `mps:0` in them.)
 #
 # ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
 
@@ -422,7 +422,7 @@ guess.was("three or more" if len(missing) > 2 else "one or two" if missing else 
 
 # %% [markdown] facts=["I3"]
 # By PyTorch's list, most networks find all that they need, and what is missing is rarely used. This is how
-# PyTorch refuses it here:
+# it is refused here:
 
 # %% facts=["I3"]
 print(missing[0] if missing else "nothing was missing")
@@ -442,10 +442,11 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 # ```
 #
 # The message names the operator and a way out. A missing operator raises the same type on any device,
-# `NotImplementedError`. (An operator that is there and refuses only your dtype raises something else: where
-# `Linear` is given integers, MPS answers with a plain `RuntimeError`.) As the output says at its end,
-# `NotImplementedError` is a kind of `RuntimeError`. So `except RuntimeError:` catches it too, together with
-# mismatched devices, wrong shapes and memory that ran out.
+# `NotImplementedError`. (An operator that is there and refuses only your dtype may raise that type too, as a
+# softmax of integers does on the CPU, or another: where `Linear` is given integers, MPS answers with a plain
+# `RuntimeError`.) As the output says at its end, `NotImplementedError` is a kind of `RuntimeError`. So
+# `except RuntimeError:` catches it too, together with mismatched devices, wrong shapes and memory that ran
+# out.
 #
 # A missing operator at least raises an error. Two other differences raise none:
 #
@@ -558,8 +559,8 @@ print(
 
 # %% [markdown] facts=["C3"]
 # The same function ran in two places and in two precisions, which is what code without names buys you. A
-# difference in the seventh digit is rounding. A large one is a mistake, yours or now and then PyTorch's, and
-# on the CPU you can look at it calmly: errors come at once, at the line that made them.
+# difference in the seventh or eighth digit is rounding. A large one is a mistake, yours or now and then
+# PyTorch's, and on the CPU you can look at it calmly: errors come at once, at the line that made them.
 #
 # Another difference is no mistake at all. A test passes on your laptop and fails on the server, with the same
 # seed:
