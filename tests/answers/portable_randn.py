@@ -245,3 +245,15 @@ def with_the_state_put_back(shape, device, seed):
 def by_the_inverse_of_the_distribution(shape, device, seed):
     drawn = torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return (2**0.5 * torch.erfinv(2 * drawn.clamp(1e-12, 1 - 1e-12) - 1)).float().to(device)
+
+
+@wrong("the caller cannot change the result", row="that shape, on that device")
+@torch.inference_mode()
+def in_inference_mode(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@wrong("the caller cannot change the result", row="that shape, on that device")
+def as_a_parameter(shape, device, seed):
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.Parameter(numbers.to(device))

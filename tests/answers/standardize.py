@@ -465,3 +465,18 @@ def by_numpy_in_float64(x):
     spread = table.std(0, ddof=1)
     spread[spread == 0] = 1
     return torch.from_numpy((table - table.mean(0)) / spread).to(x.device, x.dtype)
+
+
+@wrong("numbers near 1000 lost its digits", row="mean 0 and variance 1 in each column")
+def by_the_mean_of_the_squares(x):
+    count, mean = len(x), x.mean(0)
+    variance = (x.square().mean(0) - mean.square()) * count / (count - 1)
+    spread = variance.clamp_min(0).sqrt()
+    return (x - mean) / torch.where(spread == 0, 1, spread)
+
+
+@right
+def divided_first(x):
+    spread = x.std(0)
+    spread = torch.where(spread == 0, 1, spread)
+    return x / spread - x.mean(0) / spread

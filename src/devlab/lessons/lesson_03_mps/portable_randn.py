@@ -36,8 +36,10 @@ def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None 
     numbers = got.detach().cpu().clone()
     if not bool(numbers.isfinite().all()):
         expect.fail("the numbers hold nan or inf", "finite numbers", _some(numbers))
-    with torch.inference_mode():  # outside of it a tensor that was made in it refuses to be changed
+    try:
         got.zero_()  # a tensor that the answer keeps and returns again is zeros then
+    except RuntimeError as error:
+        expect.fail("the caller cannot change the result", "a plain tensor", f"RuntimeError: {error}")
     return numbers
 
 
