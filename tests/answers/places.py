@@ -522,3 +522,17 @@ def by_tree_map(batch):
     found = set()
     _pytree.tree_map_only(torch.Tensor, lambda x: found.add(x.device), batch)
     return found
+
+
+@wrong("a tensor in a graph was missed", row="looks into dicts, lists and tuples")
+def leaves_of_graphs_alone(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device} if batch.is_leaf else set()
+    return set().union(*map(leaves_of_graphs_alone, items_of(batch)))
+
+
+@wrong("a transposed view was missed", row="looks into dicts, lists and tuples")
+def contiguous_tensors_alone(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device} if batch.is_contiguous() else set()
+    return set().union(*map(contiguous_tensors_alone, items_of(batch)))

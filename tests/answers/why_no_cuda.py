@@ -445,7 +445,7 @@ def a_minus_one_in_the_middle(facts):
     return one_after_another({**facts, "visible": "-1" if middle else visible})
 
 
-@wrong("the variable of this machine was read", row="what hides the GPUs, and what does not")
+@wrong("of this machine (pretended) was read", row="what hides the GPUs, and what does not")
 def reads_the_variable_where_it_is_set(facts):
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", facts["visible"])
     return one_after_another({**facts, "visible": visible})

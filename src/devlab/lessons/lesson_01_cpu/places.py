@@ -98,6 +98,8 @@ def looks_inside(trial):
         "a tensor under a key that is a number": {3: x},
         "a tensor in an OrderedDict": collections.OrderedDict(a=[], b=(x,)),
         "an empty tensor": [{"e": x[:0]}],
+        "a transposed view": [x.t()],
+        "a tensor in a graph": [x.clone().requires_grad_() * 2],
         "a tensor of integers": [x.long()],
         "a tensor of booleans": [x > 0],
         "a parameter": [[torch.nn.Parameter(x)]],

@@ -79,7 +79,7 @@ def hidden_or_not(trial):
     with pretend.machine(trial, ("NVIDIA L4",)), mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="-1"):
         got = trial.call(facts)
     if got == "hidden":
-        said = 'the variable of this machine was read, and not `facts["visible"]`'
+        said = 'CUDA_VISIBLE_DEVICES="-1" of this machine (pretended) was read, and not `facts["visible"]`'
         expect.fail(said, '"available"', '"hidden"')
 
 
