@@ -150,7 +150,7 @@ devlab.check(with_fallback)
 # ## `portable_randn(shape, device, seed)`
 #
 # Return a tensor of random numbers on `device`, in float32, normally distributed with mean 0 and standard
-# deviation 1. `shape` is a tuple of one or more sizes, and `seed` an integer that is not negative.
+# deviation 1. `shape` is a tuple of one or more sizes, and `seed` an integer from 0 to 2**32 - 1.
 #
 # - One seed gives **the same numbers on every device**, and the same again at every call, whatever was drawn
 #   in between.

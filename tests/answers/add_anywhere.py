@@ -342,3 +342,56 @@ def only_y(x, y):
 @wrong("digits were lost: the sum was taken in float32", row="on x's device, when one is a single number")
 def float_sum(x, y):
     return (x.float() + y.to(x.device).float()).to(torch.result_type(x, y))
+
+
+@wrong("y took a detour, from sim:0 to sim:1", row="only y is transferred, at most once")
+def integers_by_way_of_another_device(x, y):
+    return by_another_device(x, y) if not y.is_floating_point() else x + y.to(x.device)
+
+
+def by_another_device(x, y):
+    return x + (y if x.device == y.device else y.to("sim:1")).to(x.device)
+
+
+@wrong("y took a detour, from sim:1 to cpu", row="only y is transferred, at most once")
+def by_way_of_the_cpu_unless_contiguous(x, y):
+    if x.device == y.device or y.is_contiguous():
+        return x + y.to(x.device)
+    return x + y.cpu().to(x.device)
+
+
+@wrong("the sum has shape [4], not [4,1]", row="the sum, when both are in one place")
+def squeezed(x, y):
+    return (x + y.to(x.device)).squeeze()
+
+
+@wrong("the sum is torch.float32, as x is, but y is torch.complex64", row="y keeps its dtype")
+def real_numbers_alone(x, y):
+    total = x + y.to(x.device)
+    return total.real if total.is_complex() else total
+
+
+@wrong("digits were lost: the numbers were torch.float64 on the way", row="y keeps its dtype")
+def x_by_way_of_float64(x, y):
+    return (x.double().long() if x.dtype == torch.int64 else x) + y.to(x.device)
+
+
+@right
+def as_a_tensor_there(x, y):
+    return torch.add(x, torch.as_tensor(y, device=x.device))
+
+
+@right
+def a_single_number_of_the_cpu_may_stay(x, y):
+    if y.dim() == 0 and y.is_cpu and x.dim() > 0:
+        return x + y
+    return x + y.to(x.device)
+
+
+@right
+def waits_for_all_devices(x, y):
+    there = y.to(x.device, non_blocking=True)
+    for device in (x.device, y.device):
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+    return x + there

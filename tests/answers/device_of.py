@@ -125,3 +125,30 @@ def of_the_gradient(x):
 @wrong("the answer is a tuple, not a torch.device", row="answers with a torch.device")
 def a_pair(x):
     return (x.device, x.dtype)
+
+
+@wrong(
+    "a tensor of torch.float64 is on sim:0, and the answer is cpu", row="is right for every kind of tensor"
+)
+def wide_numbers_forgotten(x):
+    return torch.device("cpu") if x.dtype in (torch.float64, torch.complex128) else x.device
+
+
+@wrong("a tensor of torch.complex64 is on sim:0", row="is right for every kind of tensor")
+def complex_numbers_forgotten(x):
+    return torch.device("cpu") if x.is_complex() else x.device
+
+
+@wrong("your code raised NotImplementedError", row="is right for every kind of tensor")
+def by_a_sum(x):
+    return (x + 0).device
+
+
+@right
+def of_its_storage(x):
+    return x.untyped_storage().device
+
+
+@right
+def of_a_contiguous_one(x):
+    return x.detach().contiguous().device

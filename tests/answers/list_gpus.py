@@ -291,3 +291,43 @@ def upper():
 @wrong("entry 0 of the list has index 2", row="three GPUs: each has its own name")
 def backwards():
     return [(i, torch.cuda.get_device_name(i)) for i in reversed(range(torch.cuda.device_count()))]
+
+
+@wrong("with 12 pretended GPUs the list has 8 entries", row="three GPUs: each has its own name")
+def eight_at_most():
+    found = []
+    for index in range(8):
+        try:
+            found.append((index, torch.cuda.get_device_name(index)))
+        except (AssertionError, RuntimeError):
+            break
+    return found
+
+
+@wrong("entry 2 of the list has index 10", row="three GPUs: each has its own name")
+def sorted_as_texts():
+    names = {str(i): torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())}
+    return [(int(i), names[i]) for i in sorted(names)]
+
+
+@right
+def by_a_generator_of_its_own():
+    def gpus():
+        for index in range(torch.cuda.device_count()):
+            yield index, torch.cuda.get_device_properties(f"cuda:{index}").name
+
+    return [*gpus()]
+
+
+@right
+def sorted_pairs():
+    return sorted({(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())})
+
+
+@right
+def counted_up():
+    found, index = [], 0
+    while index < torch.cuda.device_count():
+        found.append((index, torch.cuda.get_device_name(torch.device("cuda", index))))
+        index += 1
+    return found

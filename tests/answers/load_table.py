@@ -266,3 +266,70 @@ def as_the_lesson_reads_a_file(rows):
 
     file = io.StringIO("\n".join(",".join(map(str, row)) for row in rows))
     return torch.from_numpy(np.loadtxt(file, delimiter=",", ndmin=2))
+
+
+@wrong("the numbers were rounded to 3 digits", row="every number is in its place")
+def with_three_digits(rows):
+    return torch.tensor([[round(v, 3) for v in row] for row in rows], dtype=torch.float32, device="cpu")
+
+
+@wrong("the values of the table are wrong", row="every number is in its place")
+def as_short_texts(rows):
+    return torch.tensor([[float(f"{v:g}") for v in row] for row in rows], dtype=torch.float32, device="cpu")
+
+
+@wrong("the values of the table are wrong", row="every number is in its place")
+def nothing_for_what_is_small(rows):
+    near = [[0.0 if abs(v) < 1e-4 else v for v in row] for row in rows]
+    return torch.tensor(near, dtype=torch.float32, device="cpu")
+
+
+@wrong("the values of the table are wrong", row="every number is in its place")
+def cut_off(rows):
+    return torch.tensor(rows, dtype=torch.float32, device="cpu").clamp(-1000, 1000)
+
+
+@wrong("digits were lost: the numbers were torch.bfloat16 on the way", row="whole numbers become float32 too")
+def whole_numbers_in_half_the_bytes(rows):
+    whole = all(isinstance(v, int) for row in rows for v in row)
+    return torch.tensor(rows, dtype=torch.bfloat16 if whole else torch.float32, device="cpu").float()
+
+
+@wrong("your code raised", row="whole numbers become float32 too")
+def whole_numbers_in_a_byte(rows):
+    whole = all(isinstance(v, int) for row in rows for v in row)
+    return torch.tensor(rows, dtype=torch.int8 if whole else torch.float32, device="cpu").float()
+
+
+@wrong("a dimension of size 1 was squeezed away", row="every number is in its place")
+def a_single_number_alone(rows):
+    table = torch.tensor(rows, dtype=torch.float32, device="cpu")
+    return table.squeeze() if table.numel() == 1 else table
+
+
+@right
+def from_float64(rows):
+    return torch.tensor(rows, dtype=torch.float64, device="cpu").float()
+
+
+@right
+def reshaped(rows):
+    flat = [v for row in rows for v in row]
+    return torch.as_tensor(flat, dtype=torch.float32, device="cpu").view(len(rows), len(rows[0]))
+
+
+@right
+def joined(rows):
+    return torch.cat([torch.tensor([row], dtype=torch.float32, device="cpu") for row in rows])
+
+
+@right
+def with_the_defaults_put_back(rows):
+    device, dtype = torch.get_default_device(), torch.get_default_dtype()
+    torch.set_default_device("cpu")
+    torch.set_default_dtype(torch.float32)
+    try:
+        return torch.tensor([[float(v) for v in row] for row in rows])
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device(device)

@@ -330,3 +330,55 @@ def one_more_dim(shape, device, dtype):
 @wrong("the result is a list, not a tensor", row="zeros of that shape, on that device")
 def python_list(shape, device, dtype):
     return [[0] * shape[-1]] * shape[0]
+
+
+@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
+def booleans_moved(shape, device, dtype):
+    if dtype is torch.bool:
+        return torch.zeros(shape, dtype=dtype, device="cpu").to(device)
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+@wrong("the result is torch.float32, not torch.int32", row="of the dtype asked for")
+def by_the_methods_of_a_few_dtypes(shape, device, dtype):
+    made = torch.zeros(shape, device=device)
+    known = {torch.float16: made.half, torch.bfloat16: made.bfloat16, torch.int64: made.long}
+    return {**known, torch.bool: made.bool}.get(dtype, made.float)()
+
+
+@wrong("the result is torch.float32, not torch.complex64", row="of the dtype asked for")
+def real_numbers_alone(shape, device, dtype):
+    return torch.zeros(shape, device=device, dtype=torch.float32 if dtype.is_complex else dtype)
+
+
+@wrong("all its elements share one place in memory", row="a new tensor at every call")
+def a_row_that_is_expanded(shape, device, dtype):
+    if len(shape) == 1:
+        return torch.zeros(1, device=device, dtype=dtype).expand(shape)
+    return torch.zeros(shape, device=device, dtype=dtype)
+
+
+KEPT_ROWS = {}
+
+
+@wrong("the second call returned the tensor of the first", row="a new tensor at every call")
+def rows_kept(shape, device, dtype):
+    if len(shape) > 1:
+        return torch.zeros(shape, device=device, dtype=dtype)
+    key = tuple(shape), device, dtype
+    return KEPT_ROWS.setdefault(key, torch.zeros(shape, device=device, dtype=dtype))
+
+
+@right
+def repeated(shape, device, dtype):
+    return torch.zeros([1] * len(shape), device=device, dtype=dtype).repeat(shape)
+
+
+@right
+def by_init(shape, device, dtype):
+    return torch.nn.init.zeros_(torch.empty(shape, device=device, dtype=dtype))
+
+
+@right
+def from_a_single_zero(shape, device, dtype):
+    return torch.empty(shape, device=device, dtype=dtype).copy_(torch.zeros((), device=device, dtype=dtype))

@@ -1,6 +1,7 @@
 """Answers to places."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 
 import torch
 from bank import right, wrong
@@ -421,3 +422,117 @@ def as_the_lesson_counts_texts(batch):
     if isinstance(batch, list | tuple):
         return sum(as_the_lesson_counts_texts(item) for item in batch)
     return 0
+
+
+@wrong("was counted, and it is no tensor, dict, list or tuple", row="passes over what is no tensor")
+def any_sequence(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, Mapping):
+        return set().union(*map(any_sequence, batch.values()))
+    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
+        return set().union(*map(any_sequence, batch))
+    return set()
+
+
+@wrong("was counted, and it is no tensor, dict, list or tuple", row="passes over what is no tensor")
+def dataclasses_too(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if is_dataclass(batch):
+        batch = asdict(batch)
+    return set().union(*map(dataclasses_too, items_of(batch)))
+
+
+@wrong("was counted, and it is no tensor, dict, list or tuple", row="passes over what is no tensor")
+def whatever_has_a_torch_device(batch):
+    if isinstance(device := getattr(batch, "device", None), torch.device):
+        return {device}
+    return set().union(*map(whatever_has_a_torch_device, items_of(batch)))
+
+
+@wrong("was counted, and it is no tensor, dict, list or tuple", row="passes over what is no tensor")
+def frozen_sets_too(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    items = batch if isinstance(batch, frozenset) else items_of(batch)
+    return set().union(*map(frozen_sets_too, items))
+
+
+@wrong("a tensor in a list in a namedtuple was missed", row="looks into dicts, lists and tuples")
+def the_first_field_alone(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    items = batch[:1] if hasattr(batch, "_fields") else items_of(batch)
+    return set().union(*map(the_first_field_alone, items))
+
+
+@wrong("a tensor of integers was missed", row="looks into dicts, lists and tuples")
+def floating_tensors_alone(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device} if batch.is_floating_point() else set()
+    return set().union(*map(floating_tensors_alone, items_of(batch)))
+
+
+@wrong("a tensor under a key that is a number was missed", row="looks into dicts, lists and tuples")
+def under_names_alone(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        batch = [value for key, value in batch.items() if isinstance(key, str)]
+    return set().union(*map(under_names_alone, items_of(batch)))
+
+
+@wrong("a tensor forty containers deep was missed", row="looks into dicts, lists and tuples")
+def ten_deep(batch, depth=10):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    return set().union(*(ten_deep(item, depth - 1) for item in items_of(batch) if depth))
+
+
+@right
+def in_a_class_that_visits(batch):
+    class Visitor:
+        def __init__(self):
+            self.found = set()
+
+        def visit(self, value):
+            if isinstance(value, torch.Tensor):
+                self.found.add(value.device)
+            for item in items_of(value):
+                self.visit(item)
+
+    visitor = Visitor()
+    visitor.visit(batch)
+    return visitor.found
+
+
+@right
+def flattened_first(batch):
+    def flat(value):
+        if isinstance(value, dict | list | tuple):
+            return [leaf for item in items_of(value) for leaf in flat(item)]
+        return [value]
+
+    return {leaf.device for leaf in flat(batch) if isinstance(leaf, torch.Tensor)}
+
+
+@right
+def by_tree_map(batch):
+    found = set()
+    _pytree.tree_map_only(torch.Tensor, lambda x: found.add(x.device), batch)
+    return found
+
+
+@wrong("a tensor in a graph was missed", row="looks into dicts, lists and tuples")
+def leaves_of_graphs_alone(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device} if batch.is_leaf else set()
+    return set().union(*map(leaves_of_graphs_alone, items_of(batch)))
+
+
+@wrong("a transposed view was missed", row="looks into dicts, lists and tuples")
+def contiguous_tensors_alone(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device} if batch.is_contiguous() else set()
+    return set().union(*map(contiguous_tensors_alone, items_of(batch)))

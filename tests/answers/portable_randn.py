@@ -206,3 +206,54 @@ def the_seed_without_its_hundreds(shape, device, seed):
 def uniform_where_there_is_one_size(shape, device, seed):
     draw = torch.rand if len(shape) == 1 else torch.randn
     return draw(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@wrong("give the same numbers", row="another seed, other numbers")
+def thirty_one_bits_of_the_seed(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed & 0x7FFFFFFF)).to(device)
+
+
+@wrong("the numbers were cut off at -3 and 3", row="normal: mean 0, standard deviation 1")
+def cut_at_three(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).clamp(-3, 3).to(device)
+
+
+@wrong("gives other numbers on", row="the same numbers on every device")
+def many_numbers_where_they_belong(shape, device, seed):
+    torch.manual_seed(seed)
+    if torch.Size(shape).numel() > 1000:
+        return torch.randn(shape, device=device)
+    return torch.randn(shape).to(device)
+
+
+@right
+def by_the_old_generator_of_numpy(shape, device, seed):
+    numbers = numpy.random.RandomState(seed).randn(*shape)
+    return torch.tensor(numbers, dtype=torch.float32, device=device)
+
+
+@right
+def with_the_state_put_back(shape, device, seed):
+    before = torch.get_rng_state()
+    torch.manual_seed(seed)
+    numbers = torch.randn(shape, device="cpu")
+    torch.set_rng_state(before)
+    return numbers.to(device)
+
+
+@right
+def by_the_inverse_of_the_distribution(shape, device, seed):
+    drawn = torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (2**0.5 * torch.erfinv(2 * drawn.clamp(1e-12, 1 - 1e-12) - 1)).float().to(device)
+
+
+@wrong("the caller cannot change the result", row="that shape, on that device")
+@torch.inference_mode()
+def in_inference_mode(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@wrong("the caller cannot change the result", row="that shape, on that device")
+def as_a_parameter(shape, device, seed):
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.Parameter(numbers.to(device))

@@ -352,3 +352,56 @@ def by_current_device_of_cuda(spec):
 @wrong("the answer is a Tensor, not a torch.device", row="a name with an index keeps its index")
 def tensor_instead(spec):
     return torch.empty(0, device=spec)
+
+
+@wrong("cuda:0 was asked for (pretended)", row='"cuda", with three GPUs pretended')
+def the_current_gpu_for_any_name_of_cuda(spec):
+    device = torch.device(spec)
+    if device.type == "cuda":
+        return torch.device("cuda", torch.cuda.current_device())
+    return device if device.type == "cpu" else torch.empty(0, device=device).device
+
+
+@wrong("your code changed the current device", row='"cuda", with three GPUs pretended')
+def makes_the_gpu_current(spec):
+    device = torch.device(spec)
+    if device.type != "cuda":
+        return device if device.type == "cpu" else torch.empty(0, device=device).device
+    if device.index is not None:
+        torch.cuda.set_device(device)
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+@wrong("is current, whatever the default device is", row="a bare name becomes the current device")
+def the_default_device_first(spec):
+    default = torch.get_default_device()
+    if default.type == spec and spec != "cpu":
+        return default
+    device = torch.device(spec)
+    return device if device.type == "cpu" else torch.empty(0, device=device).device
+
+
+@wrong("""and "mps:0" became 'mps', still without an index""", row='"mps" and "xpu", on machines pretended')
+def no_index_for_mps(spec):
+    kind, _, index = spec.partition(":")
+    if kind == "mps":
+        return torch.device("mps", None if index else 0)
+    return torch.device(kind) if kind == "cpu" else torch.empty(0, device=spec).device
+
+
+@right
+def of_a_parameter(spec):
+    return torch.nn.Parameter(torch.empty(0, device=spec)).device
+
+
+@right
+def by_the_parts_of_its_name(spec):
+    kind, _, number = spec.partition(":")
+    if kind == "cpu":
+        return torch.device("cpu")
+    return torch.device(kind, int(number) if number else torch.accelerator.current_device_index())
+
+
+@right
+def of_a_range(spec):
+    return torch.arange(2, device=spec).device

@@ -230,3 +230,94 @@ def get_device(a, b):
 @wrong("the answer is a Tensor, not a bool", row="two tensors on one device")
 def as_tensors_eq(a, b):
     return torch.tensor(str(a) == str(b))
+
+
+@wrong("while that is the current device", row="a bare name means the current device")
+def two_names_by_their_text(a, b):
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b or a[:3] == b[:3] == "cpu"
+    return address(a) == address(b)
+
+
+@wrong("while that is the current device", row="a bare name means the current device")
+def two_names_by_their_kind(a, b):
+    if isinstance(a, str) and isinstance(b, str):
+        return a.partition(":")[0] == b.partition(":")[0]
+    return address(a) == address(b)
+
+
+@wrong("while that is the current device", row="a bare name means the current device")
+def a_bare_device_beside_a_tensor(a, b):
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.device):
+        return a.device == b or a.device.type == b.type == "cpu"
+    return address(a) == address(b)
+
+
+@wrong("while that is the current device", row="a bare name means the current device")
+def a_bare_device_before_a_tensor(a, b):
+    if isinstance(b, torch.Tensor) and isinstance(a, torch.device):
+        return a == b.device or a.type == b.device.type == "cpu"
+    return address(a) == address(b)
+
+
+@wrong("while that is the current device", row="a bare name means the current device")
+def a_bare_name_before_a_tensor(a, b):
+    if isinstance(b, torch.Tensor) and isinstance(a, str):
+        return torch.device(a) == b.device or (b.is_cpu and a[:3] == "cpu")
+    return address(a) == address(b)
+
+
+@wrong("while that is the current device", row="a bare name means the current device")
+def a_bare_name_after_a_device(a, b):
+    if isinstance(a, torch.device) and isinstance(b, str):
+        return a == torch.device(b) or a.type == b[:3] == "cpu"
+    return address(a) == address(b)
+
+
+@wrong("TypeError", row="two tensors on one device")
+def tensors_of_the_plain_class_alone(a, b):
+    def there(x):
+        device = x.device if type(x) is torch.Tensor else torch.device(x)
+        return torch.device("cpu") if device.type == "cpu" else torch.empty(0, device=device).device
+
+    return there(a) == there(b)
+
+
+@wrong(
+    "means sim:0, the current device, whatever the default device is",
+    row="a bare name means the current device",
+)
+def the_default_device_for_a_bare_name(a, b):
+    def there(x):
+        default = torch.get_default_device()
+        return default if default.type == x else full(x)
+
+    return there(a) == there(b)
+
+
+@right
+def in_a_class_of_its_own(a, b):
+    class Place:
+        def __init__(self, x):
+            device = x.device if torch.is_tensor(x) else torch.device(x)
+            self.kind, self.index = device.type, device.index
+            if device.type == "cpu":
+                self.index = 0
+            elif self.index is None:
+                self.index = torch.accelerator.current_device_index()
+
+        def __eq__(self, other):
+            return (self.kind, self.index) == (other.kind, other.index)
+
+    return Place(a) == Place(b)
+
+
+@right
+def as_texts(a, b):
+    def text(x):
+        name = str(x.device) if isinstance(x, torch.Tensor) else str(x)
+        if name.startswith("cpu"):
+            return "cpu"
+        return name if ":" in name else f"{name}:{torch.accelerator.current_device_index()}"
+
+    return text(a) == text(b)

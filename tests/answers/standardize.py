@@ -416,3 +416,67 @@ def as_the_lesson_scales(x):
     low, high = x.amin(0), x.amax(0)
     width = high - low
     return (x - low) / torch.where(width == 0, 1, width)
+
+
+@wrong("the result has shape [6], not [6,1]", row="mean 0 and variance 1 in each column")
+def squeezed(x):
+    spread = x.std(0)
+    return ((x - x.mean(0)) / torch.where(spread == 0, 1, spread)).squeeze()
+
+
+@wrong("the numbers beyond 10 deviations were cut off", row="mean 0 and variance 1 in each column")
+def cut_at_ten(x):
+    return torch.nan_to_num((x - x.mean(0)) / x.std(0)).clamp(-10, 10)
+
+
+@wrong("a constant column of torch.bfloat16 became nan", row="a constant column becomes zeros, not nan")
+def epsilon_for_float16_alone(x):
+    return (x - x.mean(0)) / (x.std(0) + (1e-6 if x.dtype in (torch.float16, torch.float32) else 0))
+
+
+@wrong("a constant column of torch.float64 became nan", row="a constant column becomes zeros, not nan")
+def no_epsilon_for_float64(x):
+    return (x - x.mean(0)) / (x.std(0) + (0 if x.dtype == torch.float64 else 1e-6))
+
+
+@right
+def by_the_norm(x):
+    centred = x - x.mean(0)
+    spread = torch.linalg.vector_norm(centred, dim=0) / (len(x) - 1) ** 0.5
+    return centred / spread.masked_fill(spread == 0, 1)
+
+
+@right
+def constant_columns_by_their_numbers(x):
+    constant = (x == x[0]).all(0)
+    return ((x - x.mean(0)) / x.std(0).masked_fill(constant, 1)).masked_fill(constant, 0)
+
+
+@right
+def what_is_not_finite_becomes_zero(x):
+    result = (x - x.mean(0)) / x.std(0)
+    result[~result.isfinite()] = 0
+    return result
+
+
+@right
+def by_numpy_in_float64(x):
+    table = x.detach().cpu().double().numpy()
+    spread = table.std(0, ddof=1)
+    spread[spread == 0] = 1
+    return torch.from_numpy((table - table.mean(0)) / spread).to(x.device, x.dtype)
+
+
+@wrong("numbers near 1000 lost its digits", row="mean 0 and variance 1 in each column")
+def by_the_mean_of_the_squares(x):
+    count, mean = len(x), x.mean(0)
+    variance = (x.square().mean(0) - mean.square()) * count / (count - 1)
+    spread = variance.clamp_min(0).sqrt()
+    return (x - mean) / torch.where(spread == 0, 1, spread)
+
+
+@right
+def divided_first(x):
+    spread = x.std(0)
+    spread = torch.where(spread == 0, 1, spread)
+    return x / spread - x.mean(0) / spread

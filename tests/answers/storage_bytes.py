@@ -180,3 +180,21 @@ def as_the_lesson_saves(x):
     file = io.BytesIO()
     torch.save(x, file)
     return file.getbuffer().nbytes
+
+
+@wrong("storage behind an expanded part of a tensor takes 144", row="an expanded view: less than it shows")
+def an_expanded_view_by_what_it_repeats(x):
+    if 0 not in x.stride():
+        return x.untyped_storage().nbytes()
+    once = [length for length, step in zip(x.shape, x.stride(), strict=True) if step]
+    return torch.Size(once).numel() * x.element_size()
+
+
+@right
+def of_its_data(x):
+    return x.data.untyped_storage().nbytes()
+
+
+@right
+def read_as_bytes(x):
+    return torch.empty(0, dtype=torch.uint8, device=x.device).set_(x.untyped_storage()).numel()

@@ -1,5 +1,7 @@
 """Answers to supported_dtype."""
 
+import contextlib
+
 import torch
 from bank import right, wrong
 
@@ -225,3 +227,47 @@ def whatever_can_be_doubled(dtype, device):
     except Exception:
         return torch.float32
     return dtype
+
+
+lacking = set()
+
+
+@wrong("has float64, and the answer is torch.float32", row="float64 becomes float32 under Apple's rules")
+def remembers_what_was_lacking(dtype, device):
+    if tries_to_move_one(dtype, device) != dtype:
+        lacking.add(device)
+    return torch.float32 if dtype == torch.float64 and device in lacking else dtype
+
+
+@wrong("has torch.int16, and the answer is torch.int32", row="every other dtype stays")
+def small_integers_on_the_cpu_alone(dtype, device):
+    if dtype in (torch.int8, torch.int16) and device.type != "cpu":
+        return torch.int32
+    return tries_to_move_one(dtype, device)
+
+
+@right
+def by_computing_with_it(dtype, device):
+    if dtype is not torch.float64:
+        return dtype
+    try:
+        (torch.zeros(2, device=device).double() * 2).sum()
+    except Exception:
+        return torch.float32
+    return torch.float64
+
+
+@right
+def by_a_sum_that_may_fail(dtype, device):
+    works = False
+    with contextlib.suppress(TypeError, RuntimeError):
+        torch.ones(3, device=device, dtype=torch.float64).mul_(2)
+        works = True
+    return dtype if works or dtype != torch.float64 else torch.float32
+
+
+@right
+def the_cpu_has_all(dtype, device):
+    if device.type == "cpu" or dtype != torch.float64:
+        return dtype
+    return tries_to_move_one(dtype, device)

@@ -211,3 +211,33 @@ def kib(x):
 )
 def no_call(x):
     return x.numel
+
+
+@wrong("your code raised KeyError", row="one element's size follows from its dtype")
+def by_a_table_of_usual_dtypes(x):
+    sizes = {torch.bool: 1, torch.uint8: 1, torch.int8: 1, torch.int16: 2, torch.float16: 2}
+    sizes |= {torch.bfloat16: 2, torch.int32: 4, torch.float32: 4, torch.int64: 8, torch.float64: 8}
+    return x.numel() * {**sizes, torch.complex64: 8, torch.complex128: 16}[x.dtype]
+
+
+@wrong("of torch.uint16 takes 2", row="one element's size follows from its dtype")
+def four_bytes_where_the_table_ends(x):
+    sizes = {torch.bool: 1, torch.uint8: 1, torch.int8: 1, torch.int16: 2, torch.float16: 2}
+    sizes |= {torch.bfloat16: 2, torch.int32: 4, torch.float32: 4, torch.int64: 8, torch.float64: 8}
+    return x.numel() * {**sizes, torch.complex64: 8, torch.complex128: 16}.get(x.dtype, 4)
+
+
+@wrong("a view of 20 elements takes 80 bytes, the answer says", row="a view counts its own elements only")
+def of_two_dimensions(x):
+    rows, columns, *_ = (*x.shape, 1, 1)
+    return rows * columns * x.element_size()
+
+
+@right
+def by_its_size(x):
+    return x.size().numel() * x.itemsize
+
+
+@right
+def as_single_bytes(x):
+    return x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numel()

@@ -1,5 +1,7 @@
 """Answers to why_no_cuda."""
 
+import os
+
 import torch
 from bank import right, wrong
 
@@ -441,3 +443,49 @@ def a_minus_one_in_the_middle(facts):
     visible = facts["visible"]
     middle = visible is not None and ",-1," in visible
     return one_after_another({**facts, "visible": "-1" if middle else visible})
+
+
+@wrong("of this machine (pretended) was read", row="what hides the GPUs, and what does not")
+def reads_the_variable_where_it_is_set(facts):
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", facts["visible"])
+    return one_after_another({**facts, "visible": visible})
+
+
+@wrong('`facts["driver"]` is False, and the answer is "available"', row="each cause, when it is the only one")
+def a_driver_that_works_here(facts):
+    return one_after_another({**facts, "driver": facts["driver"] or torch.cuda.is_available()})
+
+
+@wrong(
+    '`facts["build"]` is \'cpu\', and the answer is "available"', row="each cause, when it is the only one"
+)
+def the_build_that_is_here(facts):
+    return one_after_another({**facts, "build": "cuda" if torch.version.cuda else facts["build"]})
+
+
+@right
+def one_in_another(facts):
+    if facts["build"] == "cuda":
+        if facts["gpu"]:
+            if facts["driver"]:
+                return "hidden" if facts["visible"] in ["", "-1"] else "available"
+            return "no driver"
+        return "no GPU"
+    return "cpu-only build"
+
+
+@right
+def by_named_parameters(facts):
+    def why(build, gpu, driver, visible):
+        causes = [(build == "cpu", "cpu-only build"), (not gpu, "no GPU"), (not driver, "no driver")]
+        causes += [(visible in ("", "-1"), "hidden"), (True, "available")]
+        return next(words for holds, words in causes if holds)
+
+    return why(**facts)
+
+
+@right
+def by_the_place_of_the_first_that_holds(facts):
+    build, gpu, driver, visible = map(facts.get, ("build", "gpu", "driver", "visible"))
+    holds = [build == "cpu", not gpu, not driver, visible in {"", "-1"}, True]
+    return ("cpu-only build", "no GPU", "no driver", "hidden", "available")[holds.index(True)]

@@ -1,5 +1,6 @@
 """Answers to with_fallback."""
 
+import contextlib
 import os
 from unittest.mock import patch
 
@@ -237,7 +238,7 @@ def returns_x_in_the_end(op, x):
             return x
 
 
-@wrong("a RuntimeError of the operation was caught", row="every other error passes through")
+@wrong("a RuntimeError of the operation was caught", row="what is missing runs on the CPU, and comes back")
 def by_the_words_of_the_message(op, x):
     try:
         return op(x)
@@ -324,3 +325,125 @@ def prints_its_input(op, x):
         return op(x)
     except NotImplementedError:
         return op(x.cpu()).to(x.device)
+
+
+@wrong("op ran 3 times", row="what is missing runs on the CPU, and comes back")
+def twice_on_the_cpu(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        op(x.cpu())
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("your code raised NotImplementedError", row="what is missing runs on the CPU, and comes back")
+def for_one_message_alone(op, x):
+    try:
+        return op(x)
+    except NotImplementedError as error:
+        if "not currently implemented" not in str(error):
+            raise
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("your code raised NotImplementedError", row="what is missing runs on the CPU, and comes back")
+def for_pytorchs_own_operators_alone(op, x):
+    try:
+        return op(x)
+    except NotImplementedError as error:
+        if "aten::" not in str(error):
+            raise
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("a RuntimeError of the operation was caught", row="every other error passes through")
+def by_the_words_whatever_the_type(op, x):
+    try:
+        return op(x)
+    except Exception as error:
+        if isinstance(error, NotImplementedError) or "not currently implemented" in str(error):
+            return op(x.cpu()).to(x.device)
+        raise
+
+
+@wrong("an AssertionError of the operation was caught", row="every other error passes through")
+def assertions_too(op, x):
+    try:
+        return op(x)
+    except (NotImplementedError, AssertionError):
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("an IndexError of the operation was caught", row="every other error passes through")
+def indices_too(op, x):
+    try:
+        return op(x)
+    except (NotImplementedError, IndexError):
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("a RuntimeError of the operation on the CPU", row="every other error passes through")
+def x_where_the_cpu_fails(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        try:
+            return op(x.cpu()).to(x.device)
+        except NotImplementedError:
+            raise
+        except RuntimeError:
+            return x
+
+
+@wrong("op was tried again", row="every other error passes through")
+def once_more_on_the_cpu(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        try:
+            return op(x.cpu()).to(x.device)
+        except ValueError:
+            return op(x.cpu()).to(x.device)
+
+
+@wrong("the result is torch.float32, not torch.int64", row="runs where x is, if it can")
+def always_in_float32(op, x):
+    try:
+        return op(x.float())
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)
+
+
+@right
+def suppressed(op, x):
+    with contextlib.suppress(NotImplementedError):
+        return op(x)
+    return op(x.cpu()).to(x.device)
+
+
+@right
+def with_an_else(op, x):
+    try:
+        result = op(x)
+    except NotImplementedError:
+        there = op(x.to("cpu"))
+        result = torch.empty_like(there, device=x.device).copy_(there)
+    else:
+        return result
+    return result
+
+
+@right
+def by_functions_in_turn(op, x):
+    def there():
+        return op(x)
+
+    def at_home():
+        return op(x.cpu()).to(x.device)
+
+    try:
+        return there()
+    except RuntimeError as error:
+        if type(error) is NotImplementedError:
+            return at_home()
+        raise

@@ -1,5 +1,6 @@
 """Cases: the inputs that rows judge with, from plain shapes to what only a right answer can stand."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from devlab.checks.trial import Trial
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float64)
+RARE = (torch.float64, torch.complex128, torch.uint16, torch.float8_e5m2)
 
 
 def holds(device: torch.device, dtype: torch.dtype) -> bool:
@@ -32,6 +34,19 @@ def floats(device: torch.device) -> list[torch.dtype]:
     [torch.float16, torch.bfloat16, torch.float64]
     """
     return [dtype for dtype in FLOATS if holds(device, dtype)]
+
+
+def rare(device: torch.device) -> list[torch.dtype]:
+    """Return the dtypes that few programs use, of those in which a device can hold a tensor.
+
+    >>> rare(torch.device("cpu"))
+    [torch.float64, torch.complex128, torch.uint16, torch.float8_e5m2]
+    """
+    found = []
+    for dtype in RARE:
+        with contextlib.suppress(TypeError, RuntimeError):
+            found.append(torch.ones(1, device=device).to(dtype).dtype)
+    return found
 
 
 def shapes(trial: "Trial", *shapes: tuple[int, ...]) -> Iterator[torch.Tensor]:

@@ -17,6 +17,7 @@ device_of = lesson.exercise(
 )
 
 DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
+DTYPES += (torch.complex64,)
 
 
 def _expect_device(trial, x: torch.Tensor, wanted: torch.device, words: str) -> None:
@@ -32,7 +33,7 @@ def answers_with_a_device(trial):
 def right_for_every_kind(trial):
     x = trial.randn(5, 3)
     kinds = {"a matrix": x, "integers": x.long(), "a tensor of many dimensions": x[None, None, :, None]}
-    kinds |= {f"a tensor of {dtype}": x.to(dtype) for dtype in DTYPES}
+    kinds |= {f"a tensor of {dtype}": x.to(dtype) for dtype in (*DTYPES, *cases.rare(trial.device))}
     kinds |= cases.views(x) | cases.kinds(x) | {"a tensor of nothing": torch.empty(0, device=trial.device)}
     for words, one in kinds.items():
         _expect_device(trial, one, trial.device, words)

@@ -2,6 +2,7 @@
 
 import torch
 
+from devlab.checks import expect
 from devlab.checks.verbs import answers, current, kept
 from devlab.lessons.lesson_00_start_here import lesson
 
@@ -23,7 +24,7 @@ same_place = lesson.exercise(
 @same_place.row("two tensors on one device")
 def tensors_together(trial):
     x = trial.randn(4, 3)
-    for y in (trial.randn(7), x.long(), x.sum(), x[:0]):
+    for y in (trial.randn(7), x.long(), x.sum(), x[:0], torch.nn.Parameter(x.clone())):
         answers(trial, x, y, wanted=True, why="shapes and dtypes differ, but the place is the same")
 
 
@@ -52,10 +53,17 @@ def devices_and_names(trial):
 def bare_names(trial):
     bare = trial.device.type
     with current(trial.device):
+        why = f'"{bare}" means {trial.device} while that is the current device'
         for other in (trial.device, *trial.others):
-            why = f'"{bare}" means {trial.device} while that is the current device'
-            for pair in ((trial.randn(2, on=other), bare), (bare, other), (other, torch.device(bare))):
-                answers(trial, *pair, wanted=other == trial.device, why=why)
+            for named in (trial.randn(2, on=other), other, str(other)):
+                for pair in ((named, bare), (bare, named), (named, torch.device(bare))):
+                    answers(trial, *pair, wanted=other == trial.device, why=why)
+            pair = (torch.device(bare), trial.randn(2, on=other))
+            answers(trial, *pair, wanted=other == trial.device, why=why)
+        answers(trial, torch.device(bare), bare, wanted=True, why=why)
+        got = kept(trial, trial.randn(2), bare, device=(trial.device, *trial.others)[-1])
+        said = f'"{bare}" means {trial.device}, the current device, whatever the default device is'
+        expect.equal(got, True, said)
 
 
 @same_place.row("the CPU is one place, with index or without")

@@ -5,7 +5,7 @@ import sys
 import torch
 
 from devlab.checks import expect, verbs
-from devlab.checks.cases import holds
+from devlab.checks.cases import rare
 from devlab.checks.exercise import Lesson
 
 lesson = Lesson("01_cpu", "The CPU", ("load_table", "standardize", "tensor_bytes", "storage_bytes", "places"))
@@ -16,8 +16,7 @@ NARROW += (torch.int32, torch.int8, torch.complex64)
 
 def each_dtype(trial) -> list[torch.Tensor]:
     """Return a tensor of each dtype, each with another number of elements."""
-    wide = (torch.float64, torch.complex128) if holds(trial.device, torch.float64) else ()
-    dtypes = NARROW + wide
+    dtypes = (*NARROW, *rare(trial.device))
     numbers = trial.randn(len(dtypes) + 1, 5, seed=trial.seeds[0])
     return [numbers[: 2 + row].to(dtype) for row, dtype in enumerate(dtypes)]
 

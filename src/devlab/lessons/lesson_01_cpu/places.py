@@ -1,6 +1,8 @@
 """The devices that the tensors of a batch are on."""
 
 import collections
+import dataclasses
+import functools
 import types
 
 import numpy
@@ -25,6 +27,7 @@ places = lesson.exercise(
 )
 
 Sample = collections.namedtuple("Sample", "image label")
+Box = dataclasses.make_dataclass("Box", ["x"])
 
 
 def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
@@ -91,10 +94,17 @@ def looks_inside(trial):
         "a tensor in a dict in a dict": {"a": {"b": {"c": x}}},
         "a tensor in a tuple in a list": [("name", x)],
         "a tensor in a namedtuple": {"sample": Sample(image=x, label=3)},
+        "a tensor in a list in a namedtuple": Sample(image=3, label=[x]),
+        "a tensor under a key that is a number": {3: x},
         "a tensor in an OrderedDict": collections.OrderedDict(a=[], b=(x,)),
         "an empty tensor": [{"e": x[:0]}],
+        "a transposed view": [x.t()],
+        "a tensor in a graph": [x.clone().requires_grad_() * 2],
+        "a tensor of integers": [x.long()],
+        "a tensor of booleans": [x > 0],
         "a parameter": [[torch.nn.Parameter(x)]],
         "a tensor seven containers deep": ({"a": [({"b": [(3, x)]},)]},),
+        "a tensor forty containers deep": functools.reduce(lambda inside, _: [inside], range(40), x),
     }
     for words, batch in batches.items():
         _expect_places(trial, batch, {trial.device}, f"{words} was missed")
@@ -104,13 +114,16 @@ def looks_inside(trial):
 def passes_over_the_rest(trial):
     others = [3, 2.5, "sim:1", None, True, b"ab", {"meta"}, range(3)]
     others += [numpy.ones((2, 2)), trial.device, torch.float32]
-    others += [types.SimpleNamespace(x=_here(trial)), torch.nn.Linear(2, 1).to(trial.device)]
+    others += [types.SimpleNamespace(x=_here(trial), device=trial.device)]
+    others += [torch.nn.Linear(2, 1).to(trial.device)]
     got = trial.call([numpy.ones(2)])
     if isinstance(got, set | frozenset) and any(isinstance(one, str) for one in got):
         said = "a NumPy array was counted: its own `.device` is a text, and it is no tensor"
         expect.fail(said, "the devices of tensors alone", got)
     _expect_places(trial, [*others, _here(trial)], {trial.device}, "other values count for nothing")
-    others += [{_here(trial)}]  # a set is none of the containers that the task names
+    # None of these is a container that the task names.
+    others += [{_here(trial)}, frozenset({_here(trial)}), {"x": _here(trial)}.values()]
+    others += [collections.UserList([_here(trial)]), iter([_here(trial)]), Box(_here(trial))]
     _expect_places(trial, dict(enumerate(others)), set(), "other values count for nothing")
     _expect_places(trial, "a text", set(), "a batch that is a text has no device")
     got = trial.call({_here(trial): 3, (1, _here(trial)): "a text"})

@@ -58,6 +58,8 @@ def storage_of_a_view(trial):
 def storage_of_an_expanded_view(trial):
     row = trial.randn(1, 5, seed=trial.seeds[1])
     _storage(trial, row.expand(7, 5), 5, "the storage behind an expanded view")
+    part = trial.randn(9, 4, seed=trial.seeds[1])[2:3]
+    _storage(trial, part.expand(7, 4), 9 * 4, "the storage behind an expanded part of a tensor")
 
 
 @storage_bytes.row("a view that does not know its base")

@@ -42,7 +42,8 @@ def elements_of_each_dtype(trial):
 @tensor_bytes.row("a view counts its own elements only")
 def elements_of_a_view(trial):
     x = trial.randn(6, 5, seed=trial.seeds[0])
-    for view in (x[1:3], x[:, 2], x.t()[1:4], x[::2, ::3], x.view(-1)[7:], x.half()[2:]):
+    views = (x[1:3], x[:, 2], x.t()[1:4], x[::2, ::3], x.view(-1)[7:], x.half()[2:], x.view(2, 3, 5)[:, 1:])
+    for view in views:
         _elements(trial, view, f"a view of {view.numel()} elements")
 
 

@@ -67,7 +67,7 @@ def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
     total(trial, x, y, within=0.0 if torch.result_type(x, y) is torch.float64 else None)
 
 
-SIZES = (((4, 3), (4, 3)), ((4, 3), (3,)), ((5, 1), (2,)), ((0, 3), (3,)), ((2,), (3, 2)))
+SIZES = (((4, 3), (4, 3)), ((4, 3), (3,)), ((5, 1), (2,)), ((0, 3), (3,)), ((2,), (3, 2)), ((4, 1), (1,)))
 
 
 @add_anywhere.row("the sum, when both are in one place")
@@ -81,7 +81,7 @@ def in_one_place(trial):
 @add_anywhere.row("on x's device, when y is elsewhere")
 def from_elsewhere(trial):
     for other in cases.places(trial)[1:]:
-        for left, right in SIZES[1:3]:
+        for left, right in SIZES[1:]:
             total(trial, trial.randn(*left), trial.randn(*right, seed=7, on=other))
 
 
@@ -101,7 +101,7 @@ def single_numbers(trial):
 @add_anywhere.row("y keeps its dtype")
 def dtypes_stay(trial):
     pairs = [(torch.bool, torch.bool), (torch.int64, torch.float32), (torch.float16, torch.float32)]
-    pairs += [(torch.bool, torch.int64)]
+    pairs += [(torch.bool, torch.int64), (torch.bfloat16, torch.float16), (torch.float32, torch.complex64)]
     pairs += [(torch.float32, torch.float64)] if has_float64(trial.device) else []
     for one, other in pairs:
         x = (3 * trial.randn(4, 3, seed=trial.seeds[0])).to(one)
@@ -110,7 +110,7 @@ def dtypes_stay(trial):
             y = y + 2**53 if other is torch.int64 else y / 3
         places = [place for place in trial.others if torch.float64 not in (one, other) or has_float64(place)]
         _expect_sum(trial, x, y.to(places[-1] if places else trial.device))
-    _expect_sum(trial, y.to(trial.device), x)
+        _expect_sum(trial, y.to(trial.device), x)
 
 
 @add_anywhere.row("only y is transferred, at most once")
@@ -119,6 +119,10 @@ def only_y_moves(trial):
     for x, shape in ((whole, (4, 3)), (column, (4, 3)), (column[0], (4, 3)), (whole, (3,)), (whole, ())):
         for other in cases.places(trial):
             _expect_one_transfer(trial, x, trial.randn(*shape, seed=7, on=other))
+    for other in cases.places(trial):
+        y = trial.randn(3, 4, seed=7, on=other)
+        for one in (y.t(), y.t().half(), y.t().long()):
+            _expect_one_transfer(trial, whole, one)
 
 
 def _expect_one_transfer(trial, x: torch.Tensor, y: torch.Tensor) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import cases, expect
 from devlab.checks.verbs import Same, counts, current, kept
 from devlab.lessons.lesson_02_cuda import lesson
 
@@ -20,8 +20,9 @@ make_on = lesson.exercise(
     ),
 )
 
-SHAPES = ((2, 3), (5,), (1, 4, 3), (0, 7), torch.Size([3, 2]))
+SHAPES = ((2, 3), (5,), (1, 4, 3), (2, 1, 3, 2), (0, 7), torch.Size([3, 2]))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+FURTHER = (torch.int32, torch.uint8, torch.complex64)
 
 
 def _marked(call: Callable, *args: object) -> object:
@@ -80,7 +81,8 @@ def zeros_there(trial):
 
 @make_on.row("of the dtype asked for")
 def of_that_dtype(trial):
-    for dtype in DTYPES:
+    wide = [torch.float64] if cases.holds(trial.device, torch.float64) else []
+    for dtype in (*DTYPES, *FURTHER, *wide):
         _expect_zeros(trial, (3, 2), dtype)
 
 
@@ -96,9 +98,14 @@ def settings_stay(trial):
 
 @make_on.row("a new tensor at every call")
 def new_every_time(trial):
-    asked = (4, 3), trial.device, torch.float32
+    _expect_new(trial, (4, 3), torch.float32)
+    _expect_new(trial, (5,), torch.float16)
+
+
+def _expect_new(trial, shape: tuple, dtype: torch.dtype) -> None:
+    asked = shape, trial.device, dtype
     first = zeros.compare(trial, _marked(trial.call, *asked), *asked)
-    if first.untyped_storage().nbytes() < 4 * 3 * 4:
+    if first.untyped_storage().nbytes() < first.nbytes:
         said = "all its elements share one place in memory"
         expect.fail(said, "memory for each element", "an expanded view")
     with torch.inference_mode():  # outside of it a tensor that was made in it refuses to be changed
@@ -115,7 +122,7 @@ def new_every_time(trial):
 
 @make_on.row("made there, with no transfer", only="accelerator")
 def nothing_transferred(trial):
-    for shape, dtype in zip(SHAPES[:3], (torch.float32, torch.float16, torch.int64), strict=True):
+    for shape, dtype in zip((*SHAPES[:4], (3, 2)), DTYPES, strict=True):
         _, log = _marked(trial.watched, shape, trial.device, dtype)
         copies = log.events.transfers
         headline = "the tensor was made on {one.source} and transferred to {one.target}"

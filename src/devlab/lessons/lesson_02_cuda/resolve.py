@@ -52,8 +52,10 @@ def bare_name(trial):
     with verbs.current(trial.device):
         why = f'"{kind}" means {trial.device} while that is the current device'
         _expect_device(trial, kind, trial.device, why)
-    # A default device that the learner has set stays what it is.
-    verbs.kept(trial, kind, device=trial.other())
+        got = verbs.kept(trial, kind, device=trial.other())
+        expect.kind(got, torch.device, "a torch.device", "the answer")
+        said = f"the answer is {got}, and {trial.device} is current, whatever the default device is"
+        expect.equal(got, trial.device, said)
 
 
 @resolve.row("and follows when another becomes current", only="accelerator")
@@ -71,13 +73,18 @@ def pretended_gpus(trial):
         with pretend.machine(trial, ("NVIDIA L4",) * 3, current=index):
             why = f"the current CUDA device is {index}"
             _expect_device(trial, "cuda", torch.device("cuda", index), why, pretended=True)
+            for other in range(3):
+                device = torch.device("cuda", other)
+                _expect_device(trial, str(device), device, f"{device} was asked for", pretended=True)
 
 
 @resolve.row('"mps" and "xpu", on machines pretended')
 def pretended_others(trial):
     for kind in ("mps", "xpu"):
         with pretend.machine(trial, (), built=False, other=kind):
-            _expect_device(trial, kind, torch.device(kind, 0), f"the accelerator is {kind}", pretended=True)
+            for spec in (kind, f"{kind}:0"):
+                why = f"the accelerator is {kind}"
+                _expect_device(trial, spec, torch.device(kind, 0), why, pretended=True)
 
 
 @resolve.row("the CPU is the CPU")

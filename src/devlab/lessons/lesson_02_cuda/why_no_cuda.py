@@ -1,6 +1,8 @@
 """Why CUDA cannot be used: the first cause that holds."""
 
 import itertools
+import os
+from unittest import mock
 
 from devlab.checks import expect, pretend
 from devlab.lessons.lesson_02_cuda import lesson
@@ -58,18 +60,27 @@ def each_cause(trial):
     for only in ({"build": "cpu"}, {"gpu": False}, {"driver": False}, {"visible": ""}):
         _expect_answer(trial, **only)
     with pretend.machine(trial, ("NVIDIA L4",)):  # the facts count, not the machine that judges
-        _expect_answer(trial, gpu=False)
+        for only in ({"gpu": False}, {"driver": False}, {"build": "cpu"}):
+            _expect_answer(trial, **only)
 
 
 @why_no_cuda.row("available, when none holds")
 def available(trial):
     _expect_answer(trial)
+    with pretend.machine(trial, (), built=False):
+        _expect_answer(trial)
 
 
 @why_no_cuda.row("what hides the GPUs, and what does not")
 def hidden_or_not(trial):
     for visible in (*SHOWING, *HIDING):
         _expect_answer(trial, visible=visible)
+    facts = {"build": "cuda", "gpu": True, "driver": True, "visible": None}
+    with pretend.machine(trial, ("NVIDIA L4",)), mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="-1"):
+        got = trial.call(facts)
+    if got == "hidden":
+        said = 'CUDA_VISIBLE_DEVICES="-1" of this machine (pretended) was read, and not `facts["visible"]`'
+        expect.fail(said, '"available"', '"hidden"')
 
 
 @why_no_cuda.row("the first cause, when several hold")

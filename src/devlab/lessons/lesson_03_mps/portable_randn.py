@@ -36,8 +36,10 @@ def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None 
     numbers = got.detach().cpu().clone()
     if not bool(numbers.isfinite().all()):
         expect.fail("the numbers hold nan or inf", "finite numbers", _some(numbers))
-    with torch.inference_mode():  # outside of it a tensor that was made in it refuses to be changed
+    try:
         got.zero_()  # a tensor that the answer keeps and returns again is zeros then
+    except RuntimeError as error:
+        expect.fail("the caller cannot change the result", "a plain tensor", f"RuntimeError: {error}")
     return numbers
 
 
@@ -66,7 +68,7 @@ def same_again(trial):
 
 @portable_randn.row("the same numbers on every device")
 def same_everywhere(trial):
-    for seed, shape in zip(trial.seeds, ((4, 3), (33,), (2, 5, 3)), strict=True):
+    for seed, shape in zip(trial.seeds, ((4, 3), (33,), MANY[2]), strict=True):
         mine = _draw(trial, shape, seed)
         for other in trial.others:
             theirs = _draw(trial, shape, seed, other)
@@ -78,7 +80,8 @@ def same_everywhere(trial):
 @portable_randn.row("another seed, other numbers")
 def others_for_another_seed(trial):
     first = _draw(trial, (5, 3), trial.seeds[0])
-    for seed in (*trial.seeds[1:], *(trial.seeds[0] + further for further in (100, 1000, 1 << 16))):
+    further = (100, 1000, 1 << 16, 1 << 24, 1 << 31)
+    for seed in (*trial.seeds[1:], *(trial.seeds[0] + more for more in further)):
         if torch.equal(first, numbers := _draw(trial, (5, 3), seed)):
             said = f"seeds {trial.seeds[0]} and {seed} give the same numbers"
             expect.fail(said, "other numbers", _some(numbers))
@@ -90,6 +93,11 @@ def normal(trial):
         numbers = _draw(trial, shape, seed)
         if numbers.unique().numel() < numbers.numel() * 0.9:
             expect.fail("the same numbers come again and again", "each drawn anew", _some(numbers))
+        ends = int((numbers == numbers.max()).sum() + (numbers == numbers.min()).sum())
+        if ends > 4:
+            lowest, highest = numbers.min().item(), numbers.max().item()
+            said = f"the numbers were cut off at {lowest:.4g} and {highest:.4g}"
+            expect.fail(said, "normal numbers, as far out as they go", f"{ends} of them are one of the two")
         mean, deviation = numbers.mean().item(), numbers.std().item()
         inside = (numbers.abs() < 1).float().mean().item()
         if abs(mean) > 0.1 or abs(deviation - 1) > 0.1 or abs(inside - 0.683) > 0.05:

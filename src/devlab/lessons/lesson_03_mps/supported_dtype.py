@@ -23,6 +23,7 @@ supported_dtype = lesson.exercise(
 )
 
 OTHERS = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+OTHERS += (torch.int16, torch.int8)
 
 
 def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch.dtype, why: str) -> None:
@@ -42,6 +43,9 @@ def float64_falls(trial):
         why = f"{trial.device} follows Apple's rules here and has no float64"
         _expect_dtype(trial, torch.float64, trial.device, torch.float32, why)
         _expect_dtype(trial, torch.float64, torch.device("cpu"), torch.float64, "the CPU has float64")
+    if holds(trial.device, torch.float64):
+        why = f"{trial.device} follows its own rules again and has float64"
+        _expect_dtype(trial, torch.float64, trial.device, torch.float64, why)
 
 
 @supported_dtype.row("every other dtype stays")

@@ -45,6 +45,11 @@ def _missing() -> NotImplementedError:
     return NotImplementedError("The operator 'aten::op' is not currently implemented for this device")
 
 
+def _missing_elsewhere() -> NotImplementedError:
+    """Return the exception in other words: PyTorch's own for an operator of another package."""
+    return NotImplementedError("Could not run 'torchvision::nms' with arguments from the 'XPU' backend")
+
+
 def _inputs(trial):
     yield from cases.shapes(trial, (4, 3), (4, 3), (4, 3), (0, 3))
     yield trial.randn(3, 5).t()
@@ -62,7 +67,7 @@ result = Same(lambda op, x: op(x), first=_look)
 
 @with_fallback.row("runs where x is, if it can")
 def runs_there(trial):
-    for x in _inputs(trial):
+    for x in (*_inputs(trial), trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])):
         op = _raising(None)
         got = trial.call(op, x)
         _expect_once(op, trial.device, got)
@@ -87,7 +92,13 @@ def _expect_once(op: Called, device: torch.device, got: object) -> None:
 def falls_back(trial):
     whole = trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])
     for x in (*_inputs(trial), whole):
-        result.compare(trial, trial.call(_raising(_missing()), x), plain, x)
+        for missing in (_missing(), _missing_elsewhere()):
+            op = _raising(missing)
+            result.compare(trial, trial.call(op, x), plain, x)
+            if len(op.calls) > 2:
+                ran = "on " + ", ".join(str(x.device) for (x,) in op.calls)
+                asked = f"once on {trial.device}, and once on the CPU"
+                expect.fail(f"op ran {len(op.calls)} times", asked, ran)
     x = trial.randn(4, 3, seed=trial.seeds[1])  # the result has another dtype than x
     result.compare(trial, trial.call(_raising(_missing(), body=_positive), x), _positive, x)
 
@@ -143,6 +154,13 @@ def other_errors_pass(trial):
         OSError("no such file"),
         ZeroDivisionError("division by zero"),
         StopIteration("nothing left"),
+        AssertionError("Torch not compiled with CUDA enabled"),
+        IndexError("index 7 is out of range"),
+        ImportError("no such package"),
+        RecursionError("too deep"),
+        torch.AcceleratorError("an illegal memory access was encountered"),
+        torch.linalg.LinAlgError("the matrix is singular"),
+        RuntimeError("The operator 'aten::op' is not currently implemented for this dtype"),
     ):
         op = _raising(error, error if trial.device.type == "cpu" else None)
         what = f"{expect.a_type(error)} of the operation"
@@ -150,9 +168,12 @@ def other_errors_pass(trial):
         if len(op.calls) > 1:
             asked = f"{type(error).__name__}, after one call of op"
             expect.fail(f"{what} was caught, and op was tried again", asked, f"{len(op.calls)} calls of op")
-    small = ValueError("k is too large")
-    what = "a ValueError of the operation on the CPU"
-    _expect_raised(trial, _raising(_missing(), small), small, what)
+    for error in (ValueError("k is too large"), RuntimeError("out of range"), TypeError("no such dtype")):
+        op, what = _raising(_missing(), error), f"{expect.a_type(error)} of the operation on the CPU"
+        _expect_raised(trial, op, error, what)
+        if len(op.calls) > 2:
+            asked, got = "one call of op on the CPU", f"{len(op.calls)} calls of op"
+            expect.fail(f"{what} was caught, and op was tried again", asked, got)
 
 
 @with_fallback.row("what the CPU lacks too stays an error")
