@@ -387,7 +387,7 @@ def resets_the_buffers(model, loader, device):
     return outputs
 
 
-@wrong("`_forward_hooks", row="the model stays where it is of the model was changed")
+@wrong("`_forward_hooks.", row="the model stays where it is")
 def by_a_hook_that_stays(model, loader, device):
     outputs = []
     model.register_forward_hook(lambda module, args, output: outputs.append(output.detach()))
