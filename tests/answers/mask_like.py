@@ -285,7 +285,7 @@ def three_integer_dtypes(x, lengths):
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
 
 
-@wrong("is None", row="a boolean mask, whatever x holds")
+@wrong("is None: is a `return` missing?", row="a boolean mask, whatever x holds")
 def for_numbers_alone(x, lengths):
     if x.dtype == torch.bool:
         return None
