@@ -246,8 +246,3 @@ def asks_the_first_for_its_graph(losses):
 @wrong("which is wider than float64", row="one number for each loss, in order")
 def in_long_double(losses):
     return torch.stack(losses).detach().cpu().numpy().astype(np.longdouble)
-
-
-@right
-def by_force(losses):
-    return torch.stack(losses).numpy(force=True)
