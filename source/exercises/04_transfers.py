@@ -206,9 +206,9 @@ devlab.check(read_back)
 # %% [markdown]
 # ## `fetch_losses(losses)`
 #
-# `losses` is a list of zero-dimensional tensors, all of one floating dtype and on one device, with at least one
-# in it: a loss for each step of an epoch. Some may still hold their graph. Return their values as a list of
-# Python floats, in order and with all their digits.
+# `losses` is a list of zero-dimensional tensors, all of one dtype (`float16`, `float32` or `float64`) and on one
+# device, with at least one in it: a loss for each step of an epoch. Some may still hold their graph. Return their
+# values as a list of Python floats, in order and with all their digits.
 #
 # However many there are, the host waits for the device **once**. The list, the losses and their graphs stay as
 # they are.

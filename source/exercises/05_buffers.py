@@ -25,7 +25,7 @@ device = devlab.start()
 # A model that writes text may look at the past and not at the future. Write the module that says which is which.
 #
 # - In a buffer named `mask` it holds the whole triangle for `max_length` steps, made once.
-# - `forward(x)` takes any x of shape (batch, time, …), where time is at most `max_length`, and cuts its answer from
+# - `forward(x)` takes any x of shape (batch, time, …), where time is 1 to `max_length`, and cuts its answer from
 #   the buffer, which stays whole: a boolean tensor of shape (time, time), on the device of x and of the module. Row
 #   *i*, column *j* is `True` where *j* lies in the future of *i*, which is above the diagonal.
 # - The buffer is saved: it is in the `state_dict`. There is nothing to train.

@@ -546,3 +546,21 @@ class EverywhereTrue(nn.Module):
 
     def forward(self, x):
         return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("IndexError", row="True for the future, at every length")
+class AsksTheFirstRow(CutFromTheTriangle):
+    def forward(self, x):
+        time = len(x[0])
+        return self.mask[:time, :time]
+
+
+@right
+class Narrowed(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.tril(torch.ones(max_length, max_length)).eq(0))
+
+    def forward(self, x):
+        time = x.size(1)
+        return self.mask.narrow(0, 0, time).narrow(1, 0, time)

@@ -710,3 +710,31 @@ class TrainOnlySubtracts(Statistics):
                 self.mean += (x - self.mean).sum(0) / self.count
             return x - self.mean
         return x
+
+
+@wrong("forward changed `count` in evaluation mode, under torch.no_grad()", row="eval mode leaves both alone")
+class LearnsWithoutGradients(PullsTheMean):
+    def forward(self, x):
+        if not self.training and torch.is_grad_enabled():
+            return x - self.mean
+        with torch.no_grad():
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("from before the update", row="a move or a reload in between changes nothing")
+class OldMeanWithoutGradients(PullsTheMean):
+    def forward(self, x):
+        old = self.mean.clone()
+        new = super().forward(x)
+        return new if torch.is_grad_enabled() else x - old
+
+
+@right
+class Lerped(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count.add_(len(x))
+            self.mean.lerp_(x.detach().mean(0), len(x) / self.count.item())
+        return x - self.mean

@@ -496,3 +496,16 @@ class LastRows(Table):
 class IntTable(Table):
     def make(self, n, d):
         return super().make(n, d).long()
+
+
+@wrong("the result is cut off from an x of torch.float16", row="the result has x's dtype")
+class CutOffWhereItCasts(Positions):
+    def forward(self, x):
+        table = self.table[: x.shape[1]]
+        return x + table if x.dtype == table.dtype else (x.detach() + table).to(x.dtype)
+
+
+@wrong("the result has shape", row="sines in even columns, cosines in odd")
+class OneRowAtLeast(Positions):
+    def forward(self, x):
+        return x + self.table[: x.shape[1]].to(x.dtype) if x.shape[1] else self.table[:1].to(x.dtype)

@@ -208,3 +208,51 @@ def new_empty_normal(x, scale):
 @right
 def normal_around_x_in_float32(x, scale):
     return torch.normal(x, float(scale)) if x.dtype == torch.float32 else x + torch.randn_like(x) * scale
+
+
+@wrong("no noise was added to a single number", row="new noise in every element and call")
+def not_to_a_single_number(x, scale):
+    return x + scale * torch.randn_like(x) if x.dim() else x.clone()
+
+
+@wrong("the same noise was added twice to a single number", row="new noise in every element and call")
+def scale_itself_to_a_single_number(x, scale):
+    return x + scale * torch.randn_like(x) if x.dim() else x + scale
+
+
+@wrong("the noise repeats along dimension 0", row="new noise in every element and call")
+def one_number_in_half_precision(x, scale):
+    if x.dtype != torch.float32:
+        return x + scale * torch.randn((), dtype=x.dtype, device=x.device)
+    return x + scale * torch.randn_like(x)
+
+
+@wrong("two calls drew the same noise", row="new noise in every element and call")
+def the_same_noise_in_half_precision(x, scale):
+    if x.dtype != torch.float32:
+        generator = torch.Generator(x.device).manual_seed(0)
+        return x + scale * torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+    return x + scale * torch.randn_like(x)
+
+
+@wrong("the noise repeats along dimension 0", row="new noise in every element and call")
+def one_number_for_a_row(x, scale):
+    shape = x.shape if x.dim() != 1 else (1,)
+    return x + scale * torch.randn(shape, dtype=x.dtype, device=x.device)
+
+
+@wrong("too much of it lies near its mean", row="mean 0, standard deviation `scale`")
+def two_dice(x, scale):
+    return x + scale * 6**0.5 * (torch.rand_like(x) + torch.rand_like(x) - 1)
+
+
+@wrong("too much of it lies far from its mean", row="mean 0, standard deviation `scale`")
+def laplace(x, scale):
+    even = torch.rand_like(x) - 0.5
+    return x - scale / 2**0.5 * even.sign() * torch.log1p(-1.998 * even.abs())
+
+
+@right
+def by_box_and_muller(x, scale):
+    one, other = 1 - torch.rand(x.shape, device=x.device), torch.rand(x.shape, device=x.device)
+    return x + scale * ((-2 * one.log()).sqrt() * (6.283185307 * other).cos()).to(x.dtype)

@@ -226,3 +226,31 @@ def w13(x):
 @wrong("a column of ones was added on both sides of x", row="a column of ones at the end")
 def on_both_sides(x):
     return torch.nn.functional.pad(x, (1, 1), value=1)
+
+
+@wrong("has shape", row="any number of dimensions, and views")
+def an_empty_batch_as_it_is(x):
+    if x.dim() == 2 and not len(x):
+        return x
+    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
+
+
+@wrong("has shape", row="any number of dimensions, and views")
+def of_the_last_but_one(x):
+    if x.dim() > 1 and not x.shape[-2]:
+        return x
+    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
+
+
+@wrong("KeyError: 5", row="any number of dimensions, and views")
+def up_to_four_dimensions(x):
+    shape = dict.fromkeys(range(1, 5), (*x.shape[:-1], 1))[x.dim()]
+    return torch.cat([x, x.new_ones(shape)], dim=-1)
+
+
+@wrong("KeyError: torch.int8", row="x's own dtype, integers too")
+def of_the_usual_dtypes(x):
+    bits = {torch.uint8: 8, torch.int32: 32, torch.int64: 64} if not x.is_floating_point() else {x.dtype: 0}
+    bits |= {torch.complex64: 64, torch.complex128: 128}
+    assert bits[x.dtype] >= 0
+    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)

@@ -348,3 +348,45 @@ def skips_the_first(loader, device):
     next(it)
     for x, y in it:
         yield (x.to(device, non_blocking=True), y.to(device, non_blocking=True))
+
+
+@wrong("12 transfers for 6 tensors", row="one transfer for each tensor, nothing more")
+def pinned_ones_twice(loader, device):
+    for x, y in loader:
+        for _ in range(2 if x.is_pinned() else 1):
+            a, b = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        yield a, b
+
+
+@wrong("copied once more on sim:0", row="one transfer for each tensor, nothing more")
+def clones_what_was_pinned(loader, device):
+    for x, y in loader:
+        a, b = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        yield (a.clone(), b.clone()) if x.is_pinned() else (a, b)
+
+
+@wrong("1 minibatch came from a loader that has none", row="every minibatch arrives, in order")
+def one_ahead_of_nothing(loader, device):
+    waiting = None
+    for batch in loader:
+        if waiting is not None:
+            yield waiting
+        waiting = [part.to(device, non_blocking=True) for part in batch]
+    yield waiting
+
+
+@wrong("generator raised StopIteration", row="every minibatch arrives, in order")
+def the_first_by_next(loader, device):
+    source = iter(loader)
+    waiting = [part.to(device, non_blocking=True) for part in next(source)]
+    for batch in source:
+        yield waiting
+        waiting = [part.to(device, non_blocking=True) for part in batch]
+    yield waiting
+
+
+@right
+def by_next_until_it_stops(loader, device):
+    source = iter(loader)
+    while (batch := next(source, None)) is not None:
+        yield tuple(part.to(device, non_blocking=True) for part in batch)

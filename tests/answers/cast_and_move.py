@@ -270,3 +270,56 @@ def half_for_all_floats(x, device, dtype):
 @wrong("the result is an int, not a tensor", row="x's values, on the device and in the dtype")
 def returns_bytes(x, device, dtype):
     return x.numel() * min(x.dtype.itemsize, dtype.itemsize)
+
+
+@wrong(
+    "digits were lost: the numbers were torch.float32 on the way",
+    row="x's values, on the device and in the dtype",
+)
+def integers_by_way_of_float32(x, device, dtype):
+    if not x.is_floating_point() and not dtype.is_floating_point and x.itemsize == 4 < dtype.itemsize:
+        return x.float().to(device).to(dtype)
+    return smaller_first(x, device, dtype)
+
+
+@wrong(
+    "digits were lost: the numbers were torch.float64 on the way",
+    row="x's values, on the device and in the dtype",
+)
+def integers_by_way_of_float64(x, device, dtype):
+    if x.dtype == dtype == torch.int64 and x.device != device:
+        return x.double().to(device).to(dtype)
+    return smaller_first(x, device, dtype)
+
+
+@wrong(
+    "more bytes travelled than torch.float16 and torch.bfloat16 take",
+    row="the smaller of the two dtypes travels",
+)
+def halves_travel_as_float32(x, device, dtype):
+    if x.itemsize == dtype.itemsize == 2 and x.device != device:
+        return x.float().to(device).to(dtype)
+    return smaller_first(x, device, dtype)
+
+
+@wrong("2 transfers instead of one", row="one transfer, straight there")
+def same_dtype_by_way_of_the_cpu(x, device, dtype):
+    if x.dtype == dtype and x.device != device:
+        return x.clone().cpu().to(device)
+    return smaller_first(x, device, dtype)
+
+
+@wrong("nothing had to change, and x was copied", row="no transfer where it is already")
+def integers_are_copied(x, device, dtype):
+    if x.device == device and x.dtype == dtype and not x.is_floating_point():
+        return x.clone()
+    return smaller_first(x, device, dtype)
+
+
+@right
+def waits_by_itself(x, device, dtype):
+    small = x.to(dtype) if dtype.itemsize <= x.itemsize else x
+    moved = small.to(device, non_blocking=True)
+    if small.device.type != "cpu" and device != small.device:
+        torch.accelerator.synchronize(small.device)
+    return moved.to(dtype)

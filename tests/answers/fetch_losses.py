@@ -165,8 +165,8 @@ def forgets_detach(losses):
     row="one synchronization, however many losses",
 )
 def asks_each_whether_it_is_finite(losses):
-    good = [loss for loss in losses if bool(loss.isfinite())]
-    return torch.stack(good).tolist()
+    finite = [bool(loss.isfinite()) for loss in losses]
+    return torch.stack(losses).tolist() if len(finite) else []
 
 
 @wrong("the host waited 2 times for 9 losses", row="one synchronization, however many losses")
@@ -283,3 +283,67 @@ def backward_all(losses):
     if row.requires_grad:
         row.sum().backward()
     return row.tolist()
+
+
+@wrong(
+    "the host waited 3 times for 3 losses: .item() each time", row="losses with a graph, or in half precision"
+)
+def one_by_one_where_there_are_graphs(losses):
+    return [loss.item() for loss in losses] if losses[0].requires_grad else torch.stack(losses).tolist()
+
+
+@wrong(
+    "the host waited 5 times for 5 losses: .item() each time", row="losses with a graph, or in half precision"
+)
+def one_by_one_in_half_precision(losses):
+    if losses[0].dtype != torch.float32:
+        return [loss.item() for loss in losses]
+    return torch.stack(losses).tolist()
+
+
+@wrong("requires grad", row="losses with a graph, or in half precision")
+def asks_the_first_for_its_graph(losses):
+    row = torch.stack(losses)
+    return (row.detach() if losses[0].requires_grad else row).cpu().numpy().tolist()
+
+
+@wrong("requires grad", row="losses with a graph, or in half precision")
+def asks_whether_all_have_a_graph(losses):
+    row = torch.stack(losses)
+    return (row.detach() if all(loss.requires_grad for loss in losses) else row).cpu().numpy().tolist()
+
+
+@wrong("4 numbers came for 7 losses", row="a list of floats, in order")
+def finite_ones(losses):
+    return [value for value in torch.stack(losses).tolist() if abs(value) < float("inf")]
+
+
+@wrong("the values of the list are wrong", row="a list of floats, in order")
+def zeros_for_nan(losses):
+    return torch.stack(losses).nan_to_num().tolist()
+
+
+@wrong("numbers came for 7 losses", row="a list of floats, in order")
+def each_value_once(losses):
+    return list(dict.fromkeys(torch.stack(losses).tolist()))
+
+
+@wrong("an element of the list is an int, not a float", row="a list of floats, in order")
+def whole_ones_as_ints(losses):
+    return [int(value) if value.is_integer() else value for value in torch.stack(losses).tolist()]
+
+
+@wrong("a loss was sent backward", row="losses with a graph, or in half precision")
+def backward_all_with_their_graphs(losses):
+    row = torch.stack(losses)
+    if row.requires_grad:
+        row.sum().backward(retain_graph=True)
+    return row.tolist()
+
+
+@wrong("was changed in place", row="losses with a graph, or in half precision")
+def gradients_off(losses):
+    for loss in losses:
+        if loss.is_leaf:
+            loss.requires_grad_(False)
+    return torch.stack(losses).tolist()

@@ -235,3 +235,14 @@ def without_the_last(losses):
 @wrong("shape [6], not [8]", row="losses with a graph or without")
 def each_value_once(losses):
     return np.array(list(dict.fromkeys(torch.stack(losses).detach().cpu().tolist())), dtype="float32")
+
+
+@wrong("requires grad", row="losses with a graph or without")
+def asks_the_first_for_its_graph(losses):
+    row = torch.stack(losses)
+    return (row.detach() if losses[0].requires_grad else row).cpu().numpy()
+
+
+@wrong("which is wider than float64", row="one number for each loss, in order")
+def in_long_double(losses):
+    return torch.stack(losses).detach().cpu().numpy().astype(np.longdouble)

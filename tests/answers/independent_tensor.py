@@ -219,3 +219,27 @@ def one_memory_for_all(a, kept={}):  # noqa: B006
     if key not in kept:
         kept[key] = torch.from_numpy(a.copy())
     return kept[key].copy_(torch.from_numpy(a.copy()))
+
+
+@wrong("the tensor of an empty array of int64", row="slices, transposes, read-only arrays")
+def empty_ones_made_anew(a):
+    return torch.from_numpy(a.copy()) if a.size else torch.empty(a.shape)
+
+
+@wrong("your code raised ValueError", row="negative strides, too")
+def read_only_ones_by_torch_tensor(a):
+    return torch.from_numpy(a.copy()) if a.flags.writeable else torch.tensor(a)
+
+
+@wrong("the tensor of an array of large integers", row="the array's own dtype")
+def by_way_of_float64(a):
+    if a.dtype == np.int64:
+        return torch.from_numpy(a.astype("float64")).long()
+    return torch.from_numpy(a.copy())
+
+
+@right
+def into_an_empty_array(a):
+    made = np.empty(a.shape, a.dtype)
+    made[...] = a
+    return torch.as_tensor(made)

@@ -514,3 +514,85 @@ def with_a_dot_in_front(module):
             if isinstance(v, (list, tuple)):
                 out += [f"{p}.{k}.{i}" for i, t in enumerate(v) if isinstance(t, torch.Tensor)]
     return out
+
+
+def loose(module, leave):
+    """Return what `.to` leaves behind, but for what `leave` says of a name and a value."""
+    parts, seen = set(module.modules()), {id(parameter) for parameter in module.parameters()}
+
+    def walk(path, value):
+        if leave(path, value):
+            return
+        if isinstance(value, torch.Tensor) and id(value) not in seen:
+            seen.add(id(value))
+            yield ".".join(path)
+        elif isinstance(value, nn.Module) and value not in parts:
+            yield from walk(path, {key: item for key, item in vars(value).items() if key not in OWN})
+            for table in OWN:
+                yield from walk(path, vars(value)[table])
+        elif isinstance(value, list | tuple):
+            yield from walk(path, dict(enumerate(value)))
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from walk([*path, str(key)], item)
+
+    for path, part in module.named_modules():
+        own = {key: item for key, item in vars(part).items() if key not in OWN}
+        yield from walk(path.split(".") if path else [], own)
+
+
+@right
+def by_paths_in_lists(module):
+    return list(loose(module, lambda path, value: False))
+
+
+@wrong(
+    "`_kept.0` is missing: an element of a list, private or not",
+    row="lists, tuples and dicts, nested",
+)
+def not_in_private_containers(module):
+    def leave(path, value):
+        return bool(path) and path[-1].startswith("_") and not isinstance(value, torch.Tensor)
+
+    return list(loose(module, leave))
+
+
+@wrong(
+    "`encoder.1._window` is missing: a plain attribute of a registered submodule, private or not",
+    row="modules inside, registered or in a list",
+)
+def private_names_of_the_module_alone(module):
+    registered = module._modules
+    return list(
+        loose(module, lambda path, value: bool(path) and path[0] in registered and path[-1].startswith("_"))
+    )
+
+
+@wrong(
+    "`encoder.1.branches.deep.0.weight` is missing: a module in a list in a dict in a registered submodule",
+    row="modules inside, registered or in a list",
+)
+def lists_of_the_module_alone(module):
+    return list(
+        loose(module, lambda path, value: isinstance(value, nn.Module) and path[0] not in vars(module))
+    )
+
+
+@wrong("`scale` is missing: a plain attribute", row="plain tensor attributes, by name")
+def what_is_elsewhere_now(module):
+    here = next(module.parameters(), torch.ones(1)).device
+
+    def leave(path, value):
+        return isinstance(value, torch.Tensor) and value.device == here and here.type != "cpu"
+
+    return list(loose(module, leave))
+
+
+@wrong("it is a registered parameter under another name", row="what `.to` moves is not listed")
+def frozen_ones_too(module):
+    names = list(loose(module, lambda path, value: False))
+    frozen = {id(one) for one in module.parameters() if not one.requires_grad}
+    for name, value in vars(module).items():
+        if isinstance(value, dict) and name not in OWN:
+            names += [f"{name}.{key}" for key, item in value.items() if id(item) in frozen]
+    return names

@@ -218,3 +218,40 @@ def floats_labels(dataset, batch_size, device):
     return DataLoader(
         [(x, y.float()) for x, y in dataset], batch_size, pin_memory=device.type not in ("cpu", "mps")
     )
+
+
+@wrong("the minibatches for xpu:0 are not pinned", row="pinned for an accelerator")
+def kinds_that_are_known(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type in ("cuda", "sim"))
+
+
+@wrong("has no attribute 'tensors'", row="every sample once, in minibatches")
+def of_the_tensors_of_the_data_set(dataset, batch_size, device):
+    samples = torch.utils.data.TensorDataset(*dataset.tensors)
+    return DataLoader(samples, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))
+
+
+@wrong("the minibatches for cpu are pinned", row="not pinned for the CPU and for mps")
+def labels_are_always_pinned(dataset, batch_size, device):
+    def together(samples):
+        inputs, labels = map(torch.stack, zip(*samples, strict=True))
+        inputs = inputs if device.type in ("cpu", "mps") else inputs.pin_memory()
+        return inputs, labels.pin_memory() if torch.accelerator.is_available() else labels
+
+    return DataLoader(dataset, batch_size=batch_size, collate_fn=together)
+
+
+@right
+def for_the_accelerator_that_is_here(dataset, batch_size, device):
+    here = torch.accelerator.current_accelerator()
+    pins = here is not None and device.type == here.type != "mps"
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=pins)
+
+
+@right
+def pins_in_the_collate(dataset, batch_size, device):
+    def together(samples):
+        parts = map(torch.stack, zip(*samples, strict=True))
+        return [part if device.type in ("cpu", "mps") else part.pin_memory() for part in parts]
+
+    return DataLoader(dataset, batch_size=batch_size, collate_fn=together)

@@ -277,3 +277,23 @@ def all_but_the_last(x, lengths):
     for i, n in enumerate(lengths.tolist()):
         m[i, -n:] = False
     return m
+
+
+@wrong("AssertionError", row="a boolean mask, whatever x holds")
+def three_integer_dtypes(x, lengths):
+    assert lengths.dtype in (torch.uint8, torch.int32, torch.int64)
+    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
+
+
+@wrong("is None: is a `return` missing?", row="a boolean mask, whatever x holds")
+def for_numbers_alone(x, lengths):
+    if x.dtype == torch.bool:
+        return None
+    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
+
+
+@right
+def rows_of_a_triangle(x, lengths):
+    time = x.shape[1]
+    triangle = torch.ones(time + 1, time, dtype=torch.bool, device=x.device).tril(-1)
+    return triangle[lengths.to(x.device).long()]

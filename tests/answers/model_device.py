@@ -250,7 +250,10 @@ def moves_it_home(model):
     return torch.device(device)
 
 
-@wrong("there is only a buffer that is not saved", row="without parameters, the buffers' device")
+@wrong(
+    "the model's buffers are on cpu and sim:1, and nothing was raised",
+    row="without parameters, the buffers' device",
+)
 def from_the_state_dict(model):
     named = list(model.named_parameters()) or list(model.state_dict().items())
     homes = {}
@@ -328,3 +331,52 @@ def w10(model):
         if t.device != named[0][1].device:
             raise ValueError(f"{named[0][0]} is on {named[0][1].device}, {n} is on {t.device}")
     return named[0][1].device
+
+
+def the_one_place(tensors):
+    """Return the device of named tensors, or raise."""
+    for name, tensor in tensors:
+        if tensor.device != tensors[0][1].device:
+            raise ValueError(f"{tensors[0][0]} is on {tensors[0][1].device}, {name} is on {tensor.device}")
+    return tensors[0][1].device if tensors else torch.device("cpu")
+
+
+@wrong("nothing was raised", row="a mixed model: ValueError names both")
+def of_what_learns(model):
+    parameters = list(model.named_parameters())
+    learning = [(name, one) for name, one in parameters if one.requires_grad]
+    return the_one_place(learning or parameters or list(model.named_buffers()))
+
+
+@wrong("buffers count only where there is none", row="without parameters, the buffers' device")
+def buffers_may_not_be_mixed(model):
+    buffers, parameters = list(model.named_buffers()), list(model.named_parameters())
+    where = the_one_place(buffers)
+    return the_one_place(parameters) if parameters else where
+
+
+@wrong("nothing was raised", row="without parameters, the buffers' device")
+def of_saved_buffers_first(model):
+    saved, buffers = model.state_dict(), list(model.named_buffers())
+    kept = [(name, one) for name, one in buffers if name in saved]
+    return the_one_place(list(model.named_parameters()) or kept or buffers)
+
+
+@wrong(
+    "the model's buffers are on cpu and sim:1, and nothing was raised",
+    row="without parameters, the buffers' device",
+)
+def of_floating_buffers(model):
+    buffers = [(name, one) for name, one in model.named_buffers() if one.is_floating_point()]
+    return the_one_place(list(model.named_parameters()) or buffers)
+
+
+@right
+def by_the_first_name_of_each_device(model):
+    named = dict(model.named_parameters()) or dict(model.named_buffers())
+    first = {}
+    for name, one in named.items():
+        first.setdefault(one.device, name)
+    if len(first) > 1:
+        raise ValueError("; ".join(f"{name} is on {device}" for device, name in first.items()))
+    return next(iter(first), torch.device("cpu"))

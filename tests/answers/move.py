@@ -542,3 +542,28 @@ def hard_coded(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.cuda()
     return batch
+
+
+@wrong(
+    "the values of batch[1] are wrong",
+    row="every tensor reaches the device, at any depth",
+)
+def travels_as_float32(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch if batch.device == device else batch.float().to(device).to(batch.dtype)
+    if isinstance(batch, dict):
+        return {k: travels_as_float32(v, device) for k, v in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return as_before(batch, [travels_as_float32(v, device) for v in batch])
+    return batch
+
+
+@right
+def into_an_empty_one(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch if batch.device == device else torch.empty_like(batch, device=device).copy_(batch)
+    if isinstance(batch, dict):
+        return dict(zip(batch, [into_an_empty_one(v, device) for v in batch.values()], strict=True))
+    if isinstance(batch, (list, tuple)):
+        return as_before(batch, [into_an_empty_one(v, device) for v in batch])
+    return batch

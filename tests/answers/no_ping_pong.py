@@ -332,3 +332,96 @@ def summed(model, loader, device):
 def softmaxed(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)).softmax(-1) for x in loader]).cpu()
+
+
+@wrong(".training` of the model was changed", row="the model stays where it is")
+def in_evaluation_mode(model, loader, device):
+    model.eval()
+    return gathered_on_the_device(model, loader, device)
+
+
+@wrong(".training` of the model was changed", row="the model stays where it is")
+def in_training_mode(model, loader, device):
+    model.train()
+    return gathered_on_the_device(model, loader, device)
+
+
+@wrong(".training` of the model was changed", row="the model stays where it is")
+def back_into_training_mode(model, loader, device):
+    model.eval()
+    outputs = gathered_on_the_device(model, loader, device)
+    model.train()
+    return outputs
+
+
+@wrong("`0.weight` of the model was changed", row="the model stays where it is")
+def frozen(model, loader, device):
+    model.requires_grad_(False)
+    return gathered_on_the_device(model, loader, device)
+
+
+@wrong("`0.weight` of the model was changed", row="the model stays where it is")
+def without_its_gradients(model, loader, device):
+    model.zero_grad()
+    return gathered_on_the_device(model, loader, device)
+
+
+@wrong("`0.bias` of the model was changed", row="the model stays where it is")
+def with_new_gradients(model, loader, device):
+    outputs = torch.cat([model(x.to(device)) for x in loader])
+    if outputs.requires_grad:
+        outputs.sum().backward()
+    return outputs.detach().cpu()
+
+
+@wrong("`weight` of the model was changed", row="the model stays where it is")
+def in_single_precision(model, loader, device):
+    return gathered_on_the_device(model.float(), loader, device)
+
+
+@wrong("`1.running_var` of the model was changed", row="the model stays where it is")
+def resets_the_buffers(model, loader, device):
+    outputs = gathered_on_the_device(model, loader, device)
+    for buffer in model.buffers():
+        buffer.zero_()
+    return outputs
+
+
+@wrong("`_forward_hooks.", row="the model stays where it is")
+def by_a_hook_that_stays(model, loader, device):
+    outputs = []
+    model.register_forward_hook(lambda module, args, output: outputs.append(output.detach()))
+    for x in loader:
+        model(x.to(device))
+    return torch.cat(outputs).cpu()
+
+
+@wrong("the outputs came back in another order", row="all outputs, in order, on the CPU")
+def in_the_order_of_the_data_set(model, loader, device):
+    samples, size = loader.dataset, loader.batch_size
+    with torch.no_grad():
+        parts = [torch.stack(list(samples[at : at + size])) for at in range(0, len(samples), size)]
+        return torch.cat([model(part.to(device)) for part in parts]).cpu()
+
+
+@wrong("has shape", row="all outputs, in order, on the CPU")
+def flattened(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)).flatten(1) for x in loader]).cpu()
+
+
+@right
+def by_a_hook_that_goes(model, loader, device):
+    outputs = []
+    handle = model.register_forward_hook(lambda module, args, output: outputs.append(output.detach()))
+    for x in loader:
+        model(x.to(device))
+    handle.remove()
+    return torch.cat(outputs).cpu()
+
+
+@right
+def through_pinned_memory(model, loader, device):
+    with torch.no_grad():
+        whole = torch.cat([model(x.to(device)) for x in loader])
+    return torch.empty(whole.shape, dtype=whole.dtype, pin_memory=device.type != "cpu").copy_(whole)

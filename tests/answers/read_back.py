@@ -321,3 +321,23 @@ def to_float(x):
     y = x.float().to("cpu", non_blocking=True)
     torch.accelerator.synchronize(x.device)
     return y
+
+
+@wrong(
+    "the transfer itself blocks: non_blocking was not asked for",
+    row="one transfer, for which the host need not wait",
+)
+def a_number_by_item(x):
+    if x.dim() == 0:
+        return torch.tensor(x.item(), dtype=x.dtype)
+    return copy_then_synchronize(x)
+
+
+@right
+def with_its_device_as_the_current_one(x):
+    if x.device == torch.device("cpu"):
+        return x
+    with torch.accelerator.device_index(x.device.index):
+        y = x.to("cpu", non_blocking=True)
+        torch.accelerator.synchronize()
+    return y

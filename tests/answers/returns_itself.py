@@ -215,3 +215,36 @@ def swapped_meaning(x, device, dtype):
 @wrong("the result is a str, not a bool", row="True where nothing has to change")
 def text(x, device, dtype):
     return str(x.device == device and x.dtype == dtype)
+
+
+@wrong("x is torch.bool, and torch.float32 was asked for, on", row="False where the dtype differs")
+def forgets_the_dtype_of_a_bare_device(x, device, dtype):
+    if device.index is None and device.type != "cpu":
+        return x.device == resolved(device)
+    return x.device == device and x.dtype == dtype
+
+
+@wrong('x is on cpu, and "sim" was asked for', row="False where the device differs, or its index")
+def forgets_the_kind_of_a_bare_device(x, device, dtype):
+    if device.index is None and device.type != "cpu":
+        return (x.device.index or 0) == torch.accelerator.current_device_index() and x.dtype == dtype
+    return x.device == device and x.dtype == dtype
+
+
+@wrong("a tensor was made to find out", row="nothing is moved or made to find out")
+def asks_an_empty_tensor_for_the_index(x, device, dtype):
+    if device.index is None and device.type != "cpu":
+        device = torch.empty(0, device=device).device
+    return x.device == device and x.dtype == dtype
+
+
+@right
+def by_matching(x, device, dtype):
+    match device.type, device.index:
+        case "cpu", _:
+            there = x.is_cpu
+        case kind, None:
+            there = str(x.device) == f"{kind}:{torch.accelerator.current_device_index()}"
+        case kind, index:
+            there = x.device.type == kind and x.get_device() == index
+    return there and x.dtype is dtype

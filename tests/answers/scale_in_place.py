@@ -238,3 +238,78 @@ def by_a_float(a, k):
 @wrong("k became a float32 tensor, and lost digits", row="every element times k, in the array")
 def by_a_float32(a, k):
     torch.from_numpy(a).mul_(torch.tensor(k))
+
+
+@wrong("other memory was used", row="through a tensor, without a copy")
+def integers_by_a_product(a, k):
+    t = torch.from_numpy(a)
+    if t.is_floating_point():
+        t.mul_(k)
+    else:
+        t.copy_(t * k)
+
+
+@wrong("other memory was used", row="through a tensor, without a copy")
+def halves_by_way_of_float32(a, k):
+    t = torch.from_numpy(a)
+    if t.dtype == torch.float16:
+        t.copy_(t.float() * k)
+    else:
+        t.mul_(k)
+
+
+@wrong("other memory was used", row="through a tensor, without a copy")
+def a_row_by_a_product(a, k):
+    t = torch.from_numpy(a)
+    if t.dim() == 2:
+        t.mul_(k)
+    else:
+        t.copy_(t * k)
+
+
+@wrong("other memory was used", row="through a tensor, without a copy")
+def a_transposed_one_by_a_product(a, k):
+    t = torch.from_numpy(a)
+    if t.dim() == 2 and t.t().is_contiguous() and not t.is_contiguous():
+        t.copy_(t * k)
+    else:
+        t.mul_(k)
+
+
+@wrong("not scaled through a tensor over its memory", row="through a tensor, without a copy")
+def integers_by_numpy(a, k):
+    if a.dtype.kind in "iu":
+        a *= k
+    else:
+        torch.from_numpy(a).mul_(k)
+
+
+@wrong("every element was set to k", row="every element times k, in the array")
+def zeros_for_zero(a, k):
+    t = torch.from_numpy(a)
+    if k == 0:
+        t.zero_()
+    else:
+        t.mul_(k)
+
+
+@wrong("the array of large integers, scaled,", row="the array keeps its dtype")
+def integers_row_by_row_in_float64(a, k):
+    t = torch.from_numpy(a)
+    if t.dtype != torch.int64:
+        t.mul_(k)
+        return
+    for row in t:
+        row.copy_(row.double() * k)
+
+
+@wrong("the array of negative and positive integers, scaled,", row="the array keeps its dtype")
+def integers_without_a_sign(a, k):
+    torch.from_numpy(a).mul_(k if a.dtype.kind == "f" else abs(k))
+
+
+@right
+def by_selecting_rows(a, k):
+    t = torch.from_numpy(a)
+    for place in range(t.shape[0]):
+        t.select(0, place).mul_(k)

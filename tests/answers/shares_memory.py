@@ -234,3 +234,38 @@ def changes_it_and_puts_it_back(t, a):
         shared = shared or not np.array_equal(before, a)
         view.copy_(old)
     return shared
+
+
+@wrong("a was written to, if only for a moment", row="neither of the two is changed")
+def writes_to_the_array_where_it_may(t, a):
+    if not t.is_cpu or not a.flags.writeable or not t.numel() or not a.size:
+        return t.is_cpu and np.shares_memory(t.detach().numpy(), a)
+    before, kept = t.detach().numpy().tobytes(), a.copy()
+    a[...] = ~a if a.dtype.kind in "iub" else a + 1
+    shows = t.detach().numpy().tobytes() != before
+    a[...] = kept
+    return shows
+
+
+@wrong("requires grad", row="one memory under two names: True")
+def only_leaves_leave_the_graph(t, a):
+    if not t.is_cpu:
+        return False
+    return np.shares_memory((t.detach() if t.is_leaf else t).numpy(), a)
+
+
+@wrong("numbers of int64 are shared like others", row="one memory under two names: True")
+def floats_alone(t, a):
+    return t.is_cpu and t.is_floating_point() and np.shares_memory(t.detach().numpy(), a)
+
+
+@right
+def byte_by_byte(t, a):
+    def places(array):
+        offsets = np.zeros((), dtype=np.int64)
+        for size, step in zip(array.shape, array.strides, strict=True):
+            offsets = offsets[..., None] + np.arange(size) * step
+        first = array.__array_interface__["data"][0]
+        return {first + int(offset) + byte for offset in offsets.ravel() for byte in range(array.itemsize)}
+
+    return t.is_cpu and not places(t.detach().numpy()).isdisjoint(places(a))

@@ -207,3 +207,26 @@ def with_gradients(a):
 def tidies_the_array_itself(a):
     a.sort()
     return torch.from_numpy(a)
+
+
+@wrong("the tensor of an empty array of int64", row="slices, transposes, empty arrays")
+def empty_ones_made_anew(a):
+    return torch.from_numpy(a) if a.size else torch.empty(a.shape)
+
+
+@wrong("an array of complex128: the tensor is a copy", row="the array's own dtype")
+def wide_complex_numbers_copied(a):
+    return torch.tensor(a) if a.dtype == np.complex128 else torch.from_numpy(a)
+
+
+@wrong("an array of uint16: the tensor is a copy", row="the array's own dtype")
+def unusual_integers_copied(a):
+    return torch.tensor(a) if a.dtype == np.uint16 else torch.from_numpy(a)
+
+
+@right
+def says_it_anew(a):
+    try:
+        return torch.from_numpy(a)
+    except ValueError as error:
+        raise ValueError("the strides are negative") from error

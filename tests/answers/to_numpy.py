@@ -214,3 +214,28 @@ def wipes_the_gradient(x):
     if x.is_leaf:
         x.grad = None
     return (x.float() if x.dtype == torch.bfloat16 else x).detach().cpu().numpy()
+
+
+@wrong("the array of large integers", row="x's own dtype")
+def integers_by_way_of_float64(x):
+    x = x.detach().cpu()
+    if x.dtype == torch.int64:
+        return x.double().numpy().astype("int64")
+    return (x.float() if x.dtype == torch.bfloat16 else x).numpy()
+
+
+@wrong("complex64", row="x's own dtype")
+def complex_numbers_of_one_width(x):
+    x = x.detach().cpu()
+    if x.is_complex():
+        return x.to(torch.complex64).numpy()
+    return (x.float() if x.dtype == torch.bfloat16 else x).numpy()
+
+
+@right
+def float32_where_numpy_refuses(x):
+    x = x.detach().to("cpu")
+    try:
+        return x.numpy()
+    except TypeError:
+        return x.to(torch.float32).numpy()

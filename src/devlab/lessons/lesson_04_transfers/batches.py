@@ -96,6 +96,9 @@ def every_batch_arrives(trial):
     words, prices = labels[:, None] % 7, inputs[:, 0] / 3
     got = _all(trial, DataLoader(TensorDataset(words, prices), batch_size=size))
     _expect_pairs(trial, got, words, prices, size)
+    if got := _all(trial, _loader(trial, 0, 3, seed)):
+        came = times(len(got), "minibatch")
+        expect.fail(f"{came} came from a loader that has none", "nothing to loop over", got)
 
 
 @batches.row("each is moved when it is wanted")
@@ -133,12 +136,17 @@ def _expect_no_wait(log: Log) -> None:
 
 @batches.row("one transfer for each tensor, nothing more", only="accelerator")
 def one_transfer_each(trial):
+    for pinned in (False, True) if trial.device.type != "mps" else (False,):
+        _expect_one_transfer_each(trial, pinned)
+
+
+def _expect_one_transfer_each(trial, pinned: bool) -> None:
     log = watch()
-    _all(trial, _loader(trial, 7, 3, trial.seeds[2]), log)
+    _all(trial, _loader(trial, 7, 3, trial.seeds[2], pinned), log)
     transfers, here = log.events.transfers, str(trial.device)
     headline = "a minibatch was pinned by hand, just before its transfer"
     asked = "an unpinned loader's tensors copied as they are"
-    counts([one for one in transfers if one.pinned], 0, headline, asked)
+    counts([one for one in transfers if one.pinned and not pinned], 0, headline, asked)
     other = next((one.target for one in transfers if one.target != here), None)
     detour = f": a tensor went to {other}" if other else ""
     asked = "6 transfers: inputs and labels of 3 minibatches"

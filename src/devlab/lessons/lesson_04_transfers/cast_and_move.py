@@ -48,9 +48,11 @@ def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Ten
     """Return tensors whose numbers a third dtype on the way would change, each with its new dtype."""
     negative = torch.tensor([-1, 100, -128], dtype=torch.int8)
     large = torch.tensor([1e30, -3e5], dtype=torch.bfloat16)
+    whole, long = torch.tensor([2**24 + 1, -5], dtype=torch.int32), torch.tensor([2**53 + 1, -5])
     found = [(negative, torch.int32), (negative.int(), torch.int8), (large, torch.float32)]
+    found += [(whole, torch.int64), (long, torch.int64)]
     if has_float64(source, target):
-        found += [(torch.tensor([16_777_217, -5], dtype=torch.int32), torch.float64)]
+        found += [(whole, torch.float64)]
         found += [(torch.tensor([1e300, -1e-300], dtype=torch.float64), torch.float64)]
     return [(x.to(source), after) for x, after in found]
 
@@ -71,7 +73,7 @@ def cast_and_moved(trial):
 @cast_and_move.row("one transfer, straight there")
 def one_transfer(trial):
     for source in cases.places(trial)[1:]:
-        for before, after in (NARROWING[0], WIDENING[1]):
+        for before, after in (NARROWING[0], WIDENING[1], LEVEL[-1]):
             x = numbers_of(trial, before, source, trial.seeds[0])
             copies = trial.watched(x, trial.device, after)[1].events.transfers
             way = " → ".join([str(source), *(copy.target for copy in copies)])
@@ -82,13 +84,18 @@ def one_transfer(trial):
 def smaller_travels(trial):
     for source in cases.places(trial)[1:]:
         double = DOUBLE[:1] if has_float64(source, trial.device) else ()
-        for before, after in (*NARROWING, *WIDENING, *double):
+        for before, after in (*NARROWING, *WIDENING, *LEVEL, *double):
             x = numbers_of(trial, before, source, trial.seeds[1])
             least = x.numel() * min(before.itemsize, after.itemsize)
             _, log = trial.watched(x, trial.device, after)
             order = "cast first, then move" if after.itemsize < before.itemsize else "move first, then cast"
             asked = f"{least} bytes transferred ({before} to {after}: {order})"
             larger = max(before, after, key=lambda dtype: dtype.itemsize)
+            if log.bytes_moved > x.numel() * larger.itemsize:
+                headline = (
+                    f"from {source} to {trial.device} more bytes travelled than {before} and {after} take"
+                )
+                expect.fail(headline, f"{least} bytes transferred", f"{log.bytes_moved} bytes")
             if log.bytes_moved > least:
                 headline = f"from {source} to {trial.device} it travelled as {larger}"
                 expect.fail(headline, asked, f"{log.bytes_moved} bytes")
@@ -96,7 +103,8 @@ def smaller_travels(trial):
 
 @cast_and_move.row("no transfer where it is already")
 def already_there(trial):
-    for before, after in (NARROWING[1], WIDENING[0], LEVEL[0], LEVEL[-1]):
+    same = ((dtype, dtype) for dtype in (torch.int64, torch.float16, torch.bool))
+    for before, after in (NARROWING[1], WIDENING[0], LEVEL[0], LEVEL[-1], *same):
         whole = numbers_of(trial, before, trial.device, trial.seeds[2])
         for x in (whole, whole.t()):
             got, log = trial.watched(x, trial.device, after)

@@ -70,16 +70,23 @@ def floats_in_order(trial):
         losses = _losses(trial, count, seed)
         keep_busy(trial.device)
         _expect_floats(trial, losses)
+    # A loss may be no number, or a whole one, or come again.
+    odd = torch.tensor([2.0, float("nan"), 0.5, 2.0, float("inf"), -float("inf"), 0.5])
+    _expect_floats(trial, [loss.clone() for loss in odd.to(trial.device)])
 
 
 @fetch_losses.row("one synchronization, however many losses", only="accelerator")
 def one_synchronization(trial):
     for count in (9, 2, 70):  # with two losses alone, a wait for each looks like two waits for all
-        _, log = trial.watched(_losses(trial, count, trial.seeds[1]))
-        waits = log.events.synchronizations
-        why = ": {causes} each time" if len(waits) >= count else ", by {causes}" if waits else ""
-        headline = f"the host waited {{times}} for {count} losses{why}"
-        counts(waits, 1, headline, "1 synchronization", least=1, of="time")
+        _expect_one_wait(trial, _losses(trial, count, trial.seeds[1]))
+
+
+def _expect_one_wait(trial, losses: list[torch.Tensor]) -> None:
+    _, log = trial.watched(losses)
+    waits, count = log.events.synchronizations, len(losses)
+    why = ": {causes} each time" if len(waits) >= count else ", by {causes}" if waits else ""
+    headline = f"the host waited {{times}} for {count} losses{why}"
+    counts(waits, 1, headline, "1 synchronization", least=1, of="time")
 
 
 @fetch_losses.row("losses with a graph, or in half precision")
@@ -87,12 +94,23 @@ def graphs_and_halves(trial):
     weight = trial.randn(4, seed=trial.seeds[0]).requires_grad_()
     losses = [weight.square().sum() * number for number in (1.0, 0.5, 3.0)]
     _expect_floats(trial, losses)
+    left = weight.grad
     lost = "a loss has lost its graph"
     broken = "backward() of a loss fails after the call"
     asked = "backward() gives a gradient afterwards"
     wanted, pull = 2 * weight.detach(), torch.Tensor.backward
     flows(losses[0], weight, wanted, cut=lost, none=lost, broken=broken, asked=asked, pull=pull)
-    _expect_floats(trial, _losses(trial, 5, trial.seeds[2], torch.float16))
+    if left is not None:
+        expect.fail("a loss was sent backward", "the graphs as they came, without a gradient", left)
+    # Some hold their graph, and others do not.
+    plain, leaf = trial.randn(seed=trial.seeds[1]), trial.randn(seed=trial.seeds[2]).requires_grad_()
+    for mixed in ([plain, weight.sum()], [weight.sum(), plain, leaf]):
+        _expect_floats(trial, mixed)
+    halves = _losses(trial, 5, trial.seeds[2], torch.float16)
+    _expect_floats(trial, halves)
+    if trial.device.type != "cpu":
+        for some in (losses, halves):
+            _expect_one_wait(trial, some)
     if cases.holds(trial.device, torch.float64):
         wide = [loss / 3 for loss in _losses(trial, 4, trial.seeds[1], torch.float64)]
         _expect_floats(trial, wide, within=0.0)

@@ -1,12 +1,13 @@
 """A loader that pins where that helps."""
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from devlab.checks import expect
+from devlab.checks import expect, pretend
 from devlab.lessons.lesson_04_transfers import CPU, MOST, lesson, samples
 
 make_loader = lesson.exercise(
@@ -22,11 +23,22 @@ make_loader = lesson.exercise(
     ),
 )
 
+HERE = contextlib.nullcontext()
 
-def _epochs(trial, count: int, size: int, device: torch.device) -> tuple[DataLoader, Iterator[list]]:
+
+def _dataset(trial, count: int) -> Dataset:
+    """Return a data set, which has tensors of its own or has not."""
+    whole = TensorDataset(*samples(trial, count, trial.seeds[0]))
+    return whole if count % 2 else Subset(whole, range(count))
+
+
+def _epochs(
+    trial, count: int, size: int, device: torch.device, where: contextlib.AbstractContextManager = HERE
+) -> tuple[DataLoader, Iterator[list]]:
     """Return the answer's loader, and an iterator over what it yields in each epoch."""
-    asked = TensorDataset(*samples(trial, count, trial.seeds[0])), size, device
-    loader = trial.call(*asked)
+    asked = _dataset(trial, count), size, device
+    with where:
+        loader = trial.call(*asked)
     expect.kind(loader, DataLoader, "a DataLoader")
 
     def run_through(dataset, batch_size, device):  # a learner's own collate function may raise on the way
@@ -102,6 +114,13 @@ def pinned_where_it_helps(trial):
         if tensor.is_cpu and not tensor.is_pinned():
             asked = "pin_memory=True: transfers from pinned memory need not block"
             expect.fail(f"the minibatches for {trial.device} are not pinned", asked, "pageable memory")
+    # Any accelerator: this one is of a kind that the machine lacks, and pretended while the loader is made.
+    xpu = torch.device("xpu", 0)
+    loader, epochs = _epochs(trial, 7, 3, xpu, pretend.machine(trial, [], other=xpu.type))
+    # A loader that is asked to pin may be asked to pin for that device, which is not here.
+    if not (loader.pin_memory or all(x.is_pinned() and y.is_pinned() for x, y in next(epochs))):
+        asked = "pinned memory for any accelerator except mps"
+        expect.fail(f"the minibatches for {xpu} are not pinned", asked, "pageable memory")
 
 
 @make_loader.row("not pinned for the CPU and for mps")
@@ -109,6 +128,6 @@ def not_pinned_elsewhere(trial):
     for device in (CPU, torch.device("mps"), torch.device("mps", 0)):
         loader, epochs = _epochs(trial, 7, 3, device)
         # The loader's own setting counts too: without an accelerator nothing can be pinned.
-        if loader.pin_memory or any(x.is_pinned() for x, _ in next(epochs)):
+        if loader.pin_memory or any(one.is_pinned() for one in itertools.chain(*next(epochs))):
             asked = "pageable memory: pinning costs time and would gain nothing"
             expect.fail(f"the minibatches for {device} are pinned", asked, "pinned memory")

@@ -102,7 +102,8 @@ def _expect_move(trial, batch: object) -> None:
 def _tensors(trial, source: torch.device, seed: int) -> list[torch.Tensor]:
     """Return tensors of many kinds, on the device `source`."""
     numbers = trial.randn(4, 3, seed=seed, on=source)
-    labels = (5 * trial.randn(4, seed=seed + 1, on=source)).long()
+    # float32 on the way would lose digits of these.
+    labels = (5 * trial.randn(4, seed=seed + 1, on=source)).long() + 2**24 + 1
     return [numbers, labels, numbers[:, ::2].t(), numbers.half(), numbers > 0, numbers[1, 2], numbers[:0]]
 
 

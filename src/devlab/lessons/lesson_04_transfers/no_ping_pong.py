@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 
 from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
-from devlab.checks.verbs import Same, at_once, counts
+from devlab.checks.verbs import Same, at_once, counts, untouched
 from devlab.lessons.lesson_04_transfers import CPU, keep_busy, lesson
 from devlab.watching.watch import watch
 
@@ -79,15 +79,31 @@ def all_outputs(trial):
     # A single output for each input still has a dimension.
     narrow = nn.Sequential(nn.Linear(3, 1)).to(trial.device)
     # Whole numbers go in and half precision comes out: both dtypes stay what they are.
-    words, embedding = torch.arange(7) % 4, nn.Embedding(4, 3).half().to(trial.device)
+    words, embedding = torch.arange(14).view(7, 2) % 4, nn.Embedding(4, 3).half().to(trial.device)
     for model, inputs, size in ((narrow, _inputs(trial, 7, trial.seeds[0]), 4), (embedding, words, 3)):
         got = trial.call(model, DataLoader(inputs, batch_size=size), trial.device)
         outputs.compare(trial, got, model, inputs, size)
+    # The loader decides on the order, not its data set.
+    inputs = _inputs(trial, 7, trial.seeds[1])
+    narrow.to(trial.device)
+    got = trial.call(narrow, DataLoader(inputs, batch_size=3, sampler=range(6, -1, -1)), trial.device)
+    outputs.compare(trial, got, narrow, inputs.flip(0), 3)
 
 
 @no_ping_pong.row("the model stays where it is")
 def model_stays(trial):
-    model, inputs = _model(trial), _inputs(trial, 7, trial.seeds[2])
+    training, inputs = _model(trial), _inputs(trial, 7, trial.seeds[2])
+    training[0].weight.grad = torch.ones_like(training[0].weight)
+    evaluating = nn.Sequential(_model(trial), nn.BatchNorm1d(2)).to(trial.device).eval()
+    narrow, words = nn.Embedding(4, 3).half().to(trial.device), torch.arange(7) % 4
+    for model, given in ((training, inputs), (evaluating, inputs), (narrow, words)):
+        changed = "`{path}` of the model was changed"
+        now = "another `{path}`, or another gradient or setting of it"
+        with untouched(model, changed, "the model as it came", now):
+            _expect_in_place(trial, model, given)
+
+
+def _expect_in_place(trial, model: nn.Module, inputs: torch.Tensor) -> None:
     before = {name: (one.device, one.detach().cpu().clone()) for name, one in model.named_parameters()}
     trial.call(model, DataLoader(inputs, batch_size=4), trial.device)
     now = dict(model.named_parameters())

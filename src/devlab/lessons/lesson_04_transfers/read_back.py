@@ -64,7 +64,13 @@ def safe_to_read(trial):
 
 @read_back.row("one transfer, for which the host need not wait", only="accelerator")
 def transfer_does_not_block(trial):
-    _, log = trial.watched(trial.randn(40, 30, seed=trial.seeds[0]))
+    x = trial.randn(40, 30, seed=trial.seeds[0])
+    for one in (x, x[0, 1]):
+        _expect_one_transfer(trial, one)
+
+
+def _expect_one_transfer(trial, x: torch.Tensor) -> None:
+    _, log = trial.watched(x)
     transfers, asked = log.events.transfers, "a non-blocking transfer, then a wait of your own"
     by_choice = [one for one in transfers if not one.non_blocking]
     blocking = [one for one in transfers if one.blocking and trial.device.type != "mps"]

@@ -80,6 +80,11 @@ def device_differs(trial):
         _expect(trial, False, trial.randn(3, on=other), trial.device, torch.float16, why)
         if other.type == trial.device.type:
             _expect_of_bare(trial, other)
+        elif trial.device.type != "cpu":
+            bare = torch.device(trial.device.type)
+            with current(trial.device):
+                why = f'x is on {other}, and "{bare}" was asked for'
+                _expect(trial, False, trial.randn(3, on=other), bare, torch.float32, why)
 
 
 @returns_itself.row("False where the dtype differs")
@@ -89,12 +94,15 @@ def dtype_differs(trial):
         x = numbers_of(trial, before, trial.device, trial.seeds[2])
         for one in (x, x[:0]):
             _expect(trial, False, one, trial.device, after, f"x is {before}, and {after} was asked for")
+    with current(trial.device):
+        bare, why = torch.device(trial.device.type), f"x is {before}, and {after} was asked for"
+        _expect(trial, False, x, bare, after, f'{why}, on "{bare}", which means {trial.device}')
 
 
 @returns_itself.row("nothing is moved or made to find out")
 def nothing_moves(trial):
     x = trial.randn(40, 30, seed=trial.seeds[0])
-    for device in (trial.device, *trial.others):
+    for device in (trial.device, *trial.others, torch.device(trial.device.type)):
         for dtype in (torch.float32, torch.float16):
             made, log = _Results(), watch()
 

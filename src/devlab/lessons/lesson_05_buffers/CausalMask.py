@@ -89,6 +89,7 @@ def mask_is_right(trial):
         trial.randint(0, 50, (4, 7), seed=trial.seeds[1]),
         trial.randn(3, 5, 2, 4, seed=trial.seeds[2], dtype=torch.float16),
         trial.randn(8, 2, 3, seed=trial.seeds[2]).transpose(0, 1),
+        trial.randn(0, 4, 6),
     ]
     for x in inputs:
         got = made(x)

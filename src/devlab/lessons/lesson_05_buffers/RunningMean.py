@@ -223,16 +223,23 @@ def eval_leaves_alone(trial):
     made.module.eval()
     x = _rows(trial, 4, 3, trial.seeds[1])
     got = made(x)
-    now, counted = _state(made)
-    if counted != count or not expect.is_alike(now, left, 1e-4):
-        name, before, after = ("count", count, counted) if counted != count else ("mean", left, now)
-        expect.fail(f"forward changed `{name}` in evaluation mode", expect.describe(before), after)
     mode = " in evaluation mode"
+    _expect_state(made, left, count, mode)
+    with torch.no_grad():
+        made(x)
+    _expect_state(made, left, count, f"{mode}, under torch.no_grad()")
     centred.compare(trial, got, x, _mean(seen[0].cpu()), left.float(), mode, what=f"the result{mode}")
     _expect_graph(made, x)
     made.module.train()
     if count == 5 and expect.is_alike(left, _mean(seen[0].cpu()), 1e-4):
         _expect_step(made, _rows(trial, 2, 3, trial.seeds[2]), [seen[0].cpu()])
+
+
+def _expect_state(made: Built, left: torch.Tensor, count: int, mode: str) -> None:
+    now, counted = _state(made)
+    if counted != count or not expect.is_alike(now, left, 1e-4):
+        name, before, after = ("count", count, counted) if counted != count else ("mean", left, now)
+        expect.fail(f"forward changed `{name}`{mode}", expect.describe(before), after)
 
 
 def _state(made: Built) -> tuple[torch.Tensor, int]:
@@ -269,9 +276,10 @@ def goes_on(trial):
     _expect_as_unmoved(resumed, twin, {since: batches[2].cpu().mean(0)}, "after a reload")
     x, before = _rows(trial, 3, 3, trial.seeds[0]), _state(resumed)[0]
     with torch.no_grad():  # the mode decides, not whether graphs are made
-        resumed(x)
+        got = resumed(x)
     twin(x.cpu())
     frozen = "in training mode, but under torch.no_grad(), `mean` was not updated"
     _expect_as_unmoved(resumed, twin, {frozen: before}, "under torch.no_grad()")
+    centred.compare(trial, got, x, before, _state(resumed)[0].float(), " under torch.no_grad()")
     resumed.module.eval()
     resumed.require_stays("mean", _rows(trial, 2, 3, trial.seeds[1]).to(elsewhere))

@@ -164,6 +164,8 @@ def encoding_is_right(trial):
         expect.fail(headline, f"the whole pattern, {n} by {d}, made once", table)
     view = trial.randn(3, d, n, seed=seed).transpose(1, 2)
     encoded.compare(trial, made(view), view, n)
+    nothing = trial.randn(2, 0, d)
+    expect.tensor(made(nothing), nothing, trial.device)
     x.requires_grad_()
     with torch.no_grad():
         made(x)  # which must not spoil the graph of the next call
@@ -189,6 +191,9 @@ def encoding_keeps_dtype(trial):
         table = made.buffer("table")
         if table.dtype != before:
             expect.fail(f"forward left `table` in {table.dtype}", f"`table` in {before}, as before", table)
+        x.requires_grad_()
+        verbs.flows(made(x), x, None, cut=f"the result is cut off from an x of {dtype}")
+        x = x.detach()
         if known:
             wanted = (x.cpu().double() + (result.double() - plain.cpu())).to(dtype)
             expect.tensor(got, wanted, x.device, within=max(CLOSE, 8 * torch.finfo(dtype).eps))

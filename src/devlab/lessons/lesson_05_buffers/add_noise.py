@@ -69,14 +69,19 @@ def no_noise(trial):
 
 @add_noise.row("new noise in every element and call")
 def noise_is_always_new(trial):
-    scale, x = 0.7, trial.randn(6, 11, 7, seed=trial.seeds[0])
-    first, second = _noise(trial, x, scale), _noise(trial, x, scale)
-    if (first - second).abs().max() < 0.01 * scale:
-        expect.fail("two calls drew the same noise", "new noise at every call", "the same numbers twice")
-    for dim, size in enumerate(x.shape):
-        if first.std(dim).max() < 0.01 * scale:
-            words = f"the noise repeats along dimension {dim}"
-            expect.fail(words, "its own noise for every element", f"one number for all {size}")
+    scale, whole = 0.7, trial.randn(6, 11, 7, seed=trial.seeds[0])
+    for x in (whole, whole[0, 0], whole.half()):
+        first, second = _noise(trial, x, scale), _noise(trial, x, scale)
+        if (first - second).abs().max() < 0.01 * scale:
+            expect.fail("two calls drew the same noise", "new noise at every call", "the same numbers twice")
+        for dim, size in enumerate(x.shape):
+            if first.std(dim).max() < 0.01 * scale:
+                words = f"the noise repeats along dimension {dim}"
+                expect.fail(words, "its own noise for every element", f"one number for all {size}")
+    number = whole[0, 0, 0]
+    if (added := _noise(trial, number, scale)) == _noise(trial, number, scale):
+        what = "the same noise was added twice" if added else "no noise was added"
+        expect.fail(f"{what} to a single number", "new noise at every call", f"{added.item():.3g} twice")
 
 
 @add_noise.row("mean 0, standard deviation `scale`")
@@ -104,6 +109,11 @@ def _expect_normal(noise: torch.Tensor, x: torch.Tensor, scale: float) -> None:
     if abs(mean) > 0.15 * scale:
         expect.fail(f"the noise has mean {mean:.3g}, not 0", asked, found)
     if abs(deviation - scale) <= 0.2 * scale:
+        # 3 for normal numbers: of 4000 it is known to about 0.08.
+        tails = ((noise - mean) / deviation).pow(4).mean().item()
+        if not 2.5 < tails < 3.5:
+            where = "near its mean" if tails < 3 else "far from its mean"
+            expect.fail(f"the noise is not normal: too much of it lies {where}", asked, found)
         return
     known = (
         (": that is its square root: scale was taken as the variance", deviation, scale**0.5),

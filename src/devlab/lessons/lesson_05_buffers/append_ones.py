@@ -67,12 +67,17 @@ def ones_at_the_end(trial):
 @append_ones.row("any number of dimensions, and views")
 def ones_in_any_shape(trial):
     x = trial.randn(2, 3, 5, seed=trial.seeds[0])
-    appended.each(trial, (x, x[0, 0], x[0].t(), x[:, ::2, 1:4], x[:0], trial.randn(2, 1, 3, 4)))
+    appended.each(trial, (x, x[0, 0], x[0].t(), x[:, ::2, 1:4], trial.randn(2, 1, 3, 4), x[None, :, None]))
+    appended.each(trial, (x[:0], x[:, :0], x[0, :0]))
 
 
 @append_ones.row("x's own dtype, integers too")
 def ones_in_any_dtype(trial):
-    appended.each(trial, cases.dtypes(5 * trial.randn(4, 3, seed=trial.seeds[1])), within=0.0)
+    x = 5 * trial.randn(4, 3, seed=trial.seeds[1])
+    small = [x.to(dtype) for dtype in (torch.int8, torch.int16)]
+    if cases.holds(trial.device, torch.complex64):
+        small.append(torch.complex(x, x.flip(0)))
+    appended.each(trial, [*cases.dtypes(x), *small], within=0.0)
 
 
 @append_ones.row("ones beside inf and nan, too")

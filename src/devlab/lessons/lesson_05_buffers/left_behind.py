@@ -76,8 +76,9 @@ def plain_attributes(trial):
         "step": "a single number in a tensor is a tensor",
     }
     _expect_left(trial, module, wanted)
-    # The names are a fact about the module, wherever its registered part is at the moment.
-    _expect_left(trial, module.to(trial.device), wanted)
+    # The names are a fact about the module, wherever it is at the moment.
+    module.to(trial.device).scale = trial.randn(3)
+    _expect_left(trial, module, wanted)
     alone = module_of(window=trial.randn(4), ramp=torch.ones(2, requires_grad=True))
     _expect_left(trial, alone, {"window": "it was made there and stays there", "ramp": "it is no parameter"})
 
@@ -90,7 +91,8 @@ def moved_is_not_listed(trial):
     module.trained, module.more = trained.to(trial.device), nn.ModuleList([nn.Linear(2, 2)])
     module.several = nn.ParameterList([torch.ones(2)])
     # A parameter that a plain list holds as well moves, since it stays the same object: nn.GRU relies on it.
-    module.layers, module.first = [trained, module.norm], {"weight": trained.weight}
+    trained.bias.requires_grad_(False)
+    module.layers, module.first = [trained, module.norm], {"weight": trained.weight, "bias": trained.bias}
     module.memory = nn.GRU(1, 1)
     module.scale = torch.ones(3)
     _expect_left(trial, module, {"scale": "a plain attribute beside registered ones"})
@@ -107,6 +109,7 @@ def containers(trial):
         state=OrderedDict(low=torch.ones(2)),
         sizes=torch.Size([2]),
         box=Box(torch.ones(1), 2),
+        _kept=[torch.ones(1), {"_low": torch.ones(2)}],
     )
     wanted = {
         "tables.0": "an element of a list",
@@ -118,13 +121,16 @@ def containers(trial):
         "cache.deep.0.low.1": "a tensor in a tuple in a dict in a list in a dict",
         "state.low": "an OrderedDict is a dict",
         ("box.0", "box.width"): "a named tuple is a tuple",
+        "_kept.0": "an element of a list, private or not",
+        "_kept.1._low": "a value of a dict in a list, private or not",
     }
     _expect_left(trial, module.to(trial.device), wanted)
 
 
 @left_behind.row("modules inside, registered or in a list")
 def modules_inside(trial):
-    inner = module_of(positions=torch.ones(5), norm=norm(), parts=[torch.ones(1)])
+    inner = module_of(positions=torch.ones(5), norm=norm(), parts=[torch.ones(1)], _window=torch.ones(2))
+    inner.branches = {"deep": [nn.Linear(1, 1, bias=False)]}
     module = module_of(encoder=nn.Sequential(nn.ReLU(), inner))
     module.blocks = [nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1, bias=False), norm())]
     module.heads = {"main": module_of(bias=torch.ones(2), parts=[torch.ones(3)])}
@@ -133,6 +139,7 @@ def modules_inside(trial):
     wanted = {
         "encoder.1.positions": "a plain attribute of a registered submodule",
         "encoder.1.parts.0": "a list in a registered submodule",
+        "encoder.1._window": "a plain attribute of a registered submodule, private or not",
         "blocks.0.weight": inside,
         "blocks.0.bias": inside,
         "blocks.1.0.weight": inside,
@@ -142,6 +149,7 @@ def modules_inside(trial):
         "heads.main.bias": "a module in a plain dict has plain attributes, too",
         "heads.main.parts.0": "a list in a module in a plain dict",
         "tails.0.1.scale": "a plain attribute of a module inside of one that is not registered",
+        "encoder.1.branches.deep.0.weight": "a module in a list in a dict in a registered submodule",
     }
     _expect_left(trial, module.to(trial.device), wanted)
 

@@ -124,3 +124,7 @@ def mask_for_any_dtype(trial):
     long = trial.randn(2, 301, 1).to(torch.bfloat16)
     mask(trial, long, torch.tensor([257, 299], device=trial.device))
     mask(trial, long, torch.tensor([200, 3], dtype=torch.uint8, device=trial.device))
+    mask.each(trial, [(one, ends) for one in (x > 0, x.abs().to(torch.uint8))])
+    if cases.holds(trial.device, torch.complex64):
+        mask(trial, torch.complex(x, x), ends)
+    mask.each(trial, [(x, ends.to(dtype)) for dtype in (torch.int8, torch.int16)])

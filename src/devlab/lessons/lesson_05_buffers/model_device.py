@@ -105,6 +105,8 @@ def mixed_model(trial):
         _expect_refusal(trial, model)
         model.add_module("encoder", nn.PReLU().to(other))
         _expect_refusal(trial, model)
+    model = nn.Sequential(nn.PReLU().to(here), nn.PReLU().to(there).requires_grad_(False))
+    _expect_refusal(trial, model)
     mixed = _parts(left_table=torch.ones(2).to(here), right_table=torch.ones(2).to(there))
     _expect_refusal(trial, mixed)
 
@@ -113,15 +115,17 @@ def mixed_model(trial):
 def device_of_buffers(trial):
     model = nn.Sequential(nn.ReLU(), _parts(table=trial.randn(3), count=trial.randint(0, 5, ())))
     _expect_device(trial, model, trial.device, f"there are only buffers, on {trial.device}")
-    unsaved = _parts(persistent=False, table=trial.randn(3))
+    unsaved = _parts(persistent=False, table=trial.randint(0, 5, (3,)))
     _expect_device(
         trial, unsaved, trial.device, f"there is only a buffer that is not saved, on {trial.device}"
     )
     if trial.others:
         mixed = norm().to(trial.others[-1])
-        mixed.weight = nn.Parameter(trial.randn(3))
+        mixed.weight, mixed.steps = nn.Parameter(trial.randn(3)), mixed.steps.to(trial.device)
         words = f"the parameter is on {trial.device}; buffers count only where there is none"
         _expect_device(trial, mixed, trial.device, words)
+        both = nn.Sequential(_parts(table=trial.randn(2)), unsaved.to(trial.others[-1]))
+        _expect_refusal(trial, both)
 
 
 @model_device.row("with neither, the CPU")

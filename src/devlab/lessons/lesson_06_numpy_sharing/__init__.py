@@ -17,7 +17,8 @@ lesson = Lesson(
 )
 
 CPU = torch.device("cpu")
-DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64")
+DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "uint16", "bool")
+DTYPES += ("complex64", "complex128")
 
 
 def fresh(*shape: int, seed: int, dtype: str = "float32") -> numpy.ndarray:
@@ -48,7 +49,9 @@ def plain(trial) -> dict[str, numpy.ndarray]:
 
 def typed(trial) -> dict[str, numpy.ndarray]:
     """Return an array of each of some dtypes that torch and NumPy have in common."""
-    return {f"an array of {dtype}": fresh(4, 3, seed=trial.seeds[0], dtype=dtype) for dtype in DTYPES}
+    large = fresh(4, 3, seed=trial.seeds[0], dtype="int64") + 2**53  # float64 holds only some of these
+    arrays = {f"an array of {dtype}": fresh(4, 3, seed=trial.seeds[0], dtype=dtype) for dtype in DTYPES}
+    return arrays | {"an array of large integers": large}
 
 
 def views(trial) -> dict[str, numpy.ndarray]:
@@ -63,6 +66,7 @@ def views(trial) -> dict[str, numpy.ndarray]:
         "an array of one element": a[:1, 2:3],
         "an array without a column": a[:, :0],
         "an array without a row": a[:0],
+        "an empty array of int64": numpy.zeros((0, 3), dtype="int64"),
     }
 
 

@@ -59,6 +59,8 @@ def _history(trial, losses: list[torch.Tensor]) -> numpy.ndarray:
         expect.fail("the array holds tensors, not numbers", "a floating dtype", f"dtype {got.dtype}")
     if got.dtype.kind != "f":
         expect.fail(f"the array is {got.dtype}, losses are floats", "float32 or float64", got)
+    if got.dtype.itemsize > 8:
+        expect.fail(f"the array is {got.dtype}, which is wider than float64", "float32 or float64", got)
     if got.dtype.itemsize < 4:
         expect.fail(f"the array is {got.dtype}: digits of the losses are lost", "float32 or float64", got)
     kept.compare(trial, torch.tensor(got.astype("float32")), losses, on=CPU)
@@ -82,6 +84,7 @@ def any_graph(trial):
     losses.append(losses[1] * float("nan"))  # a run that went wrong is what a plot should show
     _history(trial, losses)
     _history(trial, [loss.detach() for loss in losses])
+    _history(trial, losses[::-1])  # the first without a graph
 
 
 @history.row("no graph stays alive for the array")

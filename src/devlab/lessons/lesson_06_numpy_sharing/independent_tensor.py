@@ -54,3 +54,6 @@ def independent_views(trial):
 def independent_of_negative(trial):
     for a in turned(trial):
         independent(trial, a, "an array with negative strides")
+    locked = fresh(4, 6, seed=trial.seeds[0])
+    locked.flags.writeable = False
+    independent(trial, locked[:, ::-1], "a read-only array with negative strides")

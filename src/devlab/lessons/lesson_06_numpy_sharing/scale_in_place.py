@@ -53,6 +53,9 @@ def scaled_in_place(trial):
         _scale(trial, fresh(5, 3, seed=seed), k, "the array")
         _scale(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
     _scale(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
+    odd = numpy.array([numpy.inf, numpy.nan, 1.0], dtype="float32")
+    for k in (0, 2):
+        _scale(trial, odd.copy(), k, "the array with inf and nan")
     # float32 does not hold 0.1 as float64 does.
     _scale(trial, fresh(5, seed=seed, dtype="float64"), 0.1, "the array of float64", within=1e-12)
 
@@ -66,6 +69,7 @@ def scaled_views(trial):
         "a slice with steps",
         "a transposed array",
         "an array without a row",
+        "an array without a column",
     ):
         part = parts[words]
         before, whole = part.copy(), part.base.copy()
@@ -81,15 +85,22 @@ def scaled_dtypes(trial):
     for dtype in ("float16", "float64", "int64", "int32", "uint8"):
         _scale(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
     _scale(trial, fresh(4, 3, seed=trial.seeds[1], dtype="float16"), 0.5, "the array of float16")
+    whole = fresh(4, 3, seed=trial.seeds[2], dtype="int64")
+    for k in (2, -3):
+        _scale(trial, whole - 50, k, "the array of negative and positive integers")
+        _scale(trial, whole + 2**53, k, "the array of large integers")
 
 
 @scale_in_place.row("through a tensor, without a copy")
 def without_a_copy(trial):
     base = fresh(12, 18, seed=trial.seeds[2], dtype="float64")
-    for a in (base, base[:, 1::2]):
-        work = Work(base)
+    parts = [(one, 1.5) for one in (base, base[:, 1::2], base.T, base.reshape(-1), base.reshape(3, 4, 18))]
+    for dtype in ("float32", "float16", "int64", "uint8"):
+        parts.append((fresh(12, 18, seed=trial.seeds[2], dtype=dtype), 2))
+    for a, k in parts:
+        work = Work(a if a.base is None else base)
         with work, _noticed("apply_", work), _noticed("map_", work):
-            trial.call(a, 1.5, changes=True)
+            trial.call(a, k, changes=True)
         if not work.writes:
             headline = "the array was not scaled through a tensor over its memory"
             expect.fail(headline, "an operation in place on such a tensor", "none")

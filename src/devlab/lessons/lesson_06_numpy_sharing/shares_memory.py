@@ -21,6 +21,28 @@ shares_memory = lesson.exercise(
     ),
 )
 
+
+class Noticing(numpy.ndarray):
+    """An array that notes by which of its methods it is written to."""
+
+    written: list[str]
+
+    def __array_finalize__(self, source: object) -> None:
+        """Share the notes with the array that this one is a view of."""
+        self.written = getattr(source, "written", [])
+
+
+def _note(name: str) -> None:
+    def method(self, *args):
+        self.written.append(f"a.{name}(...)")
+        return getattr(numpy.ndarray, name)(self, *args)
+
+    setattr(Noticing, name, method)
+
+
+for _name in ("__setitem__", "__iadd__", "__isub__", "__imul__", "__ixor__", "fill", "put"):
+    _note(_name)
+
 Pairs = list[tuple[str, torch.Tensor, numpy.ndarray]]  # the words for a pair, the tensor and the array
 
 
@@ -68,7 +90,11 @@ def one_memory(trial):
     pairs = [
         ("a tensor that requires a gradient has its memory like others", wanting, a),
         ("an array of no dimensions is shared, too", torch.from_numpy(single), single),
+        ("a tensor in a graph has its memory like others", wanting[1:], a),
     ]
+    for dtype in ("int64", "complex64"):
+        other = fresh(3, 2, seed=seed, dtype=dtype)
+        pairs.append((f"numbers of {dtype} are shared like others", torch.from_numpy(other), other))
     _expect(trial, True, pairs)
 
 
@@ -138,5 +164,9 @@ def nothing_is_changed(trial):
     if work.writes:
         said = f"{verbs.times(work.writes, 'operation')} in place on their memory"
         expect.fail("t was written to, if only for a moment", "both looked at alone", said)
+    noticing = tensor_of(a).numpy().view(Noticing)
+    trial.call(torch.from_numpy(noticing), noticing)
+    if noticing.written:
+        expect.fail("a was written to, if only for a moment", "both looked at alone", noticing.written[0])
     broken = "t was written to, and the graph that uses it is broken"
     verbs.flows(product, weight, None, broken=broken, asked="t only looked at")

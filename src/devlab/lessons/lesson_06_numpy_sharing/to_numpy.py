@@ -40,11 +40,12 @@ def same_shape_and_values(trial):
 def same_dtype(trial):
     x = trial.randint(0, 100, (4, 3), seed=trial.seeds[0])
     names = ["float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
-    for name in names + ["float64", "complex64"] * cases.holds(trial.device, torch.float64):
+    for name in names + ["float64", "complex64", "complex128"] * cases.holds(trial.device, torch.float64):
         one = (x % 2 if name == "bool" else x).to(getattr(torch, name))
         _expect_array(trial, one, dtype=name)
         if name == "float64":
             _expect_array(trial, one / 3, "a float64 tensor", name)
+    _expect_array(trial, x + 2**53 + 1, "large integers", "int64")  # float64 holds only some of these
 
 
 @to_numpy.row("bfloat16 comes as float32")
