@@ -686,7 +686,7 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["Y7"]
 # What depends on *values*, only the device can see, for example that an index of an `Embedding` or a label is
-# out of range. Below, a table has ten rows, and row 12 is asked for. (On a real GPU this would make the
+# out of range. Below, a table has ten rows, and row 12 is asked for. (On an NVIDIA GPU this would make the
 # device unusable until you restart the notebook's kernel, so the cells run on the simulated device or the
 # CPU.)
 
@@ -719,10 +719,11 @@ guess.was(("the look-up", "the shape", "the number")[len(passed)])
 
 # %% [markdown] facts=["Y7"]
 # On an accelerator the line with the bad index passes: it only launched, and a result of the right shape was
-# promised. The error is raised where the host next waits, at an innocent `.item()` or `print`, or at any
-# launch that is made after the device has met the error. The message of an NVIDIA GPU says `CUDA` where this
-# one says `sim`, and has a line or two more, but none about a reset. (On the CPU nothing is asynchronous, and
-# the line itself fails.) Nor does the error end there. After it a process cannot use its CUDA device any
+# promised. The error is raised where the host next waits, at an innocent `.item()` or `print`; on CUDA also
+# at any launch that is made after the device has met the error. The message of an NVIDIA GPU says `CUDA`
+# where this one says `sim`, and has a line or two more, but none about a reset. (On the CPU nothing is
+# asynchronous, and the line itself fails. On `mps` some operations do not check their indices at all: no
+# error, and wrong numbers.) Nor does the error end there. After it a process cannot use its CUDA device any
 # more, whatever you ask of it:
 
 # %% facts=["Y7"]
@@ -732,7 +733,7 @@ except torch.AcceleratorError as error:
     print("still:", str(error).splitlines()[0])
 
 # %% [markdown] facts=["Y7"]
-# On a real GPU you would restart the notebook's kernel now, and all tensors on it would be gone. The
+# On an NVIDIA GPU you would restart the notebook's kernel now, and all tensors on it would be gone. The
 # simulated device can be made usable again by `devlab.sim.reset()`, and keeps its tensors.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
@@ -826,7 +827,7 @@ devlab.explore.crossover()
 # - In a profiler's table, look at calls and averages first; in a trace, at gaps in the device's lane.
 # - A second stream lets copies and work overlap, if work waits for its copy by an event, and `record_stream`
 #   keeps the memory until the work is done.
-# - Errors about values come late on a GPU, and the device is unusable until a restart. To find the line to
+# - Errors about values come late on a GPU, and a CUDA device is unusable until a restart. To find the line to
 #   blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
 #

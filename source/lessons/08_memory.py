@@ -578,11 +578,11 @@ guess.was_about(held)
 # | 1.5 billion | 24 GB | an A100 has 40 GB or 80 GB |
 # | 7 billion | 112 GB | an H200 has 141 GB (an H100, with 80 GB, is too small) |
 #
-# What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. They are often the
-# larger part. Take a language model that chooses among 50,257 words, and a batch of 8 texts of 1024 tokens:
-# its last activation alone, the scores in float32, has 8 x 1024 x 50,257 x 4 bytes, which is 1.6 GB. Lessons
-# [12](12_less_memory_less_time.ipynb) and [13](13_bigger_than_one_device.ipynb) show what to do when it does
-# not fit.
+# What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. The activations are
+# often the larger part. Take a language model that chooses among 50,257 words, and a batch of 8 texts of 1024
+# tokens: its last activation alone, the scores in float32, has 8 x 1024 x 50,257 x 4 bytes, which is 1.6 GB.
+# Lessons [12](12_less_memory_less_time.ipynb) and [13](13_bigger_than_one_device.ipynb) show what to do when
+# it does not fit.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_training_bytes):** `training_bytes`, for models of which a
 # part is frozen, shared, or in another dtype.
