@@ -32,9 +32,9 @@ device = devlab.start()
 
 # %% [markdown]
 # **What is measured here, and what is modelled.** Without a GPU, a simulated device takes its place. Its
-# waits are real, but stretched about a thousand times, so that a clock in Python can see them. Figures that a
-# clock took are called *measured*, and yours will differ. What is called *modelled* or *simulated* is
-# computed for the course's reference machine at full speed.
+# waits are real, but stretched (for a product more than a thousand times), so that a clock in Python can see
+# them. Figures that a clock took are called *measured*, and yours will differ. What is called *modelled* or
+# *simulated* is computed for the course's reference machine at full speed.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ## The host runs ahead
@@ -97,11 +97,11 @@ for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments
     print(f"{line:<16}{1000 * (end - start):7.2f} ms, measured")
 
 # %% [markdown] facts=["Y1", "Y2"]
-# The host knows a shape without asking the device. `item()` needs a number, so it waits for everything in the
-# stream up to the product that makes it. Within one stream the results are what they would be without
-# asynchrony. What changes is **which line you wait at**: a line that launches is quick, and the first line
-# that needs a value waits for all lines before it. If you read a profile without knowing this, you blame the
-# wrong line.
+# The host knows a shape without asking the device. `item()` needs a number. The copy that fetches it takes
+# its turn in the stream, so `item()` waits for everything that was launched before it, needed or not. Within
+# one stream the results are what they would be without asynchrony. What changes is **which line you wait
+# at**: a line that launches is quick, and the first line that needs a value waits for all lines before it. If
+# you read a profile without knowing this, you blame the wrong line.
 #
 # Waits hide in ordinary Python. This loop keeps the largest of ten losses, and contains no `item`:
 #
@@ -153,10 +153,10 @@ guess.was(by_if.synchronizations)
 devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
-# The programs that ask for a value wait, and so does a blocking copy to the device. A non-blocking one from
-# pageable memory holds the host up only while the bytes are staged, which means copied into pinned memory.
-# One program waits for nothing and reads the host's memory while a copy to it is still under way: it prints
-# what happened to be there before, lesson 04's trap as a picture.
+# The programs that ask for a value wait, and so does a blocking copy, in either direction. A non-blocking one
+# from pageable memory to the device holds the host up only while the bytes are staged, which means copied
+# into pinned memory. One program waits for nothing and reads the host's memory while a copy to it is still
+# under way: it prints what happened to be there before, lesson 04's trap as a picture.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
@@ -247,9 +247,9 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% [markdown] facts=["Y6"]
 # The first mark has been reached by then, because the stream was empty. Only `synchronize` waits: `record`
-# queues its mark like other work. `elapsed_time` raises an error while one of its marks is not reached, and
-# it counts in **milliseconds**. Events see the device alone. What Python did meanwhile, and the launches, are
-# not in the figure, unless the stream ran empty between the marks.
+# queues its mark like other work. `elapsed_time` raises an error while one of its marks is not reached (on
+# `mps` it waits for them), and it counts in **milliseconds**. Events see the device alone. What Python did
+# meanwhile, and the launches, are not in the figure, unless the stream ran empty between the marks.
 #
 # There is a trap on machines with two GPUs: `record()` marks a stream of the **current** device, whatever
 # device the event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean,
@@ -525,7 +525,7 @@ guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
 #
 # A table has no order in time, a **trace** has. `log.timeline()` of this course draws a trace in the
 # notebook, with a lane for the host and one for each engine of the device. Here is the same program on the
-# device, with 8 small multiplications:
+# device, with 8 small multiplications and other sizes:
 
 # %% facts=["J1", "J6"]
 on_device = [torch.ones(shape, device=device) for shape in ((384, 384), 700_000, 10)]
@@ -686,7 +686,7 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["Y7"]
 # What depends on *values*, only the device can see, for example that an index of an `Embedding` or a label is
-# out of range. Below, a table has ten rows, and row 12 is asked for. (On a real GPU this would make the
+# out of range. Below, a table has ten rows, and row 12 is asked for. (On an NVIDIA GPU this would make the
 # device unusable until you restart the notebook's kernel, so the cells run on the simulated device or the
 # CPU.)
 
@@ -719,10 +719,12 @@ guess.was(("the look-up", "the shape", "the number")[len(passed)])
 
 # %% [markdown] facts=["Y7"]
 # On an accelerator the line with the bad index passes: it only launched, and a result of the right shape was
-# promised. The error is raised where the host next waits, at an innocent `.item()` or `print`, or at any
-# launch that is made after the device has met the error. On an NVIDIA GPU the message says `CUDA` where it
-# says `sim` here. (On the CPU nothing is asynchronous, and the line itself fails.) Nor does the error end
-# there. After it a process cannot use its CUDA device any more, whatever you ask of it:
+# promised. The error is raised where the host next waits, at an innocent `.item()` or `print`; on CUDA also
+# at any launch that is made after the device has met the error. The message of an NVIDIA GPU says `CUDA`
+# where this one says `sim`, and has a line or two more, but none about a reset. (On the CPU nothing is
+# asynchronous, and the line itself fails. On `mps` some operations do not check their indices at all: no
+# error, and wrong numbers.) Nor does the error end there. After it a process cannot use its CUDA device any
+# more, whatever you ask of it:
 
 # %% facts=["Y7"]
 try:
@@ -731,7 +733,7 @@ except torch.AcceleratorError as error:
     print("still:", str(error).splitlines()[0])
 
 # %% [markdown] facts=["Y7"]
-# On a real GPU you would restart the notebook's kernel now, and all tensors on it would be gone. The
+# On an NVIDIA GPU you would restart the notebook's kernel now, and all tensors on it would be gone. The
 # simulated device can be made usable again by `devlab.sim.reset()`, and keeps its tensors.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
@@ -825,7 +827,7 @@ devlab.explore.crossover()
 # - In a profiler's table, look at calls and averages first; in a trace, at gaps in the device's lane.
 # - A second stream lets copies and work overlap, if work waits for its copy by an event, and `record_stream`
 #   keeps the memory until the work is done.
-# - Errors about values come late on a GPU, and the device is unusable until a restart. To find the line to
+# - Errors about values come late on a GPU, and a CUDA device is unusable until a restart. To find the line to
 #   blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
 #

@@ -107,10 +107,10 @@ for needs_gradient in (False, True):
 del weight
 
 # %% [markdown] facts=["H2"]
-# `allocation.all.current` counts the blocks in use, small and large ones together. Without gradients there are
-# two, the weight and the one number. With them there is a third: the
-# number now leads to a **graph**, and the graph keeps what `backward` will need, here the result of `exp`.
-# The variable `result` looks the same both times.
+# `allocation.all.current` counts the blocks in use, small and large ones together. Without gradients there
+# are two, the weight and the one number. With them there is a third: the number now leads to a **graph**, and
+# the graph keeps what `backward` will need, here the result of `exp`. The variable `result` looks the same
+# both times.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_bytes_kept):** `bytes_kept`, which says in bytes what any
 # result holds, whatever hides in it.
@@ -215,8 +215,8 @@ for size in (1, 512 * KIB, 1 * MIB, 1 * MIB + 1, 9 * MIB, 10 * MIB, 11 * MIB):
 # %% [markdown] facts=["H5"]
 # Up to 1 MiB, PyTorch takes a segment of **2 MiB**, which many small tensors share. Above that and below 10
 # MiB it takes one of **20 MiB**. From 10 MiB on, a segment is made to measure, in steps of 2 MiB. (These are
-# the constants of PyTorch's allocator for CUDA, as it comes; a setting can change them. Remember that there are
-# segments; their sizes you can look up.)
+# the constants of PyTorch's allocator for CUDA, as it comes; a setting can change them. Remember that there
+# are segments; their sizes you can look up.)
 #
 # A tool of the system, such as `nvidia-smi`, cannot see tensors. It sees what has been taken from the device:
 # after your first small tensor it shows 2 MiB more, on top of what CUDA takes for itself. What does it show
@@ -319,11 +319,11 @@ devlab.explore.allocator()
 
 # %% [markdown] facts=["H2", "K1", "K2"]
 # Out of memory, with three times the room free: a tensor needs **one piece**, and the longest has 8 MiB. (A
-# segment of 20 MiB holds three tensors of 6 MiB, and the 2 MiB left over join a free piece beside them.)
-# Emptying the cache gives nothing back, because a tensor lives in each segment. But any one of the four makes
-# room, because its block joins the free ones beside it: D makes a piece of 12 MiB, F one of 14, and B or H
-# one of 20. Six MiB more do what thirty-six could not. So what counts is not only how much is free but what
-# lies beside it.
+# segment of 20 MiB holds three tensors of 6 MiB, and the 2 MiB left over join the piece beside them if that
+# one is free.) Emptying the cache gives nothing back, because a tensor lives in each segment. But any one of
+# the four makes room, because its block joins the free ones beside it: D makes a piece of 12 MiB, F one of
+# 14, and B or H one of 20. Six MiB more do what thirty-six could not. So what counts is not only how much is
+# free but what lies beside it.
 
 # %% [markdown]
 # ## Who still holds it
@@ -578,11 +578,11 @@ guess.was_about(held)
 # | 1.5 billion | 24 GB | an A100 has 40 GB or 80 GB |
 # | 7 billion | 112 GB | an H200 has 141 GB (an H100, with 80 GB, is too small) |
 #
-# What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. They are often the
-# larger part. Take a language model that chooses among 50,257 words, and a batch of 8 texts of 1024 tokens:
-# its last activation alone, the scores in float32, has 8 x 1024 x 50,257 x 4 bytes, which is 1.6 GB. Lessons
-# [12](12_less_memory_less_time.ipynb) and [13](13_bigger_than_one_device.ipynb) show what to do when it does
-# not fit.
+# What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. The activations are
+# often the larger part. Take a language model that chooses among 50,257 words, and a batch of 8 texts of 1024
+# tokens: its last activation alone, the scores in float32, has 8 x 1024 x 50,257 x 4 bytes, which is 1.6 GB.
+# Lessons [12](12_less_memory_less_time.ipynb) and [13](13_bigger_than_one_device.ipynb) show what to do when
+# it does not fit.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_training_bytes):** `training_bytes`, for models of which a
 # part is frozen, shared, or in another dtype.
@@ -641,8 +641,8 @@ del model, layers, layer, x
 # Two layers make two outputs of 2 MiB, and yet the mountain rises by only 2 MiB from one `Tanh` to the next.
 # For its backward a `Tanh` keeps its output, and a `Linear` keeps its input, which is the same tensor. The
 # output of a `Linear` is kept by nothing; only the last one is still alive when the hook looks, which makes
-# the first figure 4 and not 2. On the way back each layer gives 2 MiB free and leaves gradients of a quarter of
-# a MiB.
+# the first figure 4 and not 2. On the way back each pair of layers gives 2 MiB free and leaves gradients of a
+# quarter of a MiB.
 #
 # At the turn all activations are alive, and hardly a gradient is. At the end it is the other way round: what
 # is left are the gradients. And the optimizer's first step, which makes its state, comes when the activations
@@ -672,8 +672,8 @@ del model, x
 
 # %% [markdown] facts=["H6"]
 # Twice the batch, nearly twice the peak; the parameters are in it, and do not grow. Parameters, gradients and
-# state you can compute beforehand. The activations are best measured, with a small batch and a larger one: the
-# difference tells you what each sample takes, and so how many of them there is room for.
+# state you can compute beforehand. The activations are best measured, with a small batch and a larger one:
+# the difference tells you what each sample takes, and so how many of them there is room for.
 
 # %% [markdown]
 # ## Out of memory

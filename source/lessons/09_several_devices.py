@@ -282,14 +282,14 @@ guess.was("half the time" if share < 0.6 else "about three quarters" if share < 
 
 # %% [markdown]
 # That is **pipelining**. With four pieces each device works four turns. Without overlap that is eight turns
-# in all; with overlap it is five, and the transfers come on top, because a copy to another GPU takes its
-# turn in the stream of the device that sends: the next piece cannot start before the copy is done. (A
-# stream of its own would let the two overlap.) This was the forward alone; in training the backward goes
-# through the same pipeline in the other direction. In the first turn the second device still has nothing to
-# do, and in the last turn the first device has nothing left to do. The more pieces there are, the shorter
-# these two turns are, until the pieces get so small that launches and transfers cost more than you save.
-# Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is for
-# models that do not fit. If yours fits on one device, there is a better use for two.
+# in all; with overlap it is five, and the transfers come on top, because a copy from one GPU to another takes
+# its turn in the streams of both: while it is under way, neither computes. (Streams of their own for the
+# copies, one on each device, would let them overlap with the work.) This was the forward alone; in training
+# the backward goes through the same pipeline in the other direction. In the first turn the second device
+# still has nothing to do, and in the last turn the first device has nothing left to do. The more pieces there
+# are, the shorter these two turns are, until the pieces get so small that launches and transfers cost more
+# than you save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two
+# places is for models that do not fit. If yours fits on one device, there is a better use for two.
 
 # %% [markdown]
 # ## A batch in parts
@@ -456,12 +456,13 @@ guess = devlab.predict(
 said = devlab.launch(PROGRAM, 2)
 
 # %% [markdown] facts=["U4", "U2"]
-# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (The first start takes some seconds, in which PyTorch is imported.) The ranks had different rows and have different
-# losses on them, and **the same model**: the loss on all rows agrees. No line of the program sends anything.
-# DDP did, during each `backward`, and averaged the gradients. It had also copied the parameters of rank 0 to
-# all others when the model was wrapped, so the two seeds did no harm. Both models are equal before a step and
-# equal after it, and in the step nothing but gradients is sent. (A model with buffers, such as a batch norm's
-# running statistics, also gets those of rank 0 before each forward.)
+# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (The first start takes
+# some seconds, in which PyTorch is imported.) The ranks had different rows and have different losses on them,
+# and **the same model**: the loss on all rows agrees. No line of the program sends a gradient. DDP did,
+# during each `backward`, and averaged them. It had also copied the parameters of rank 0 to all others when
+# the model was wrapped, so the two seeds did no harm. Both models are equal before a step and equal after it,
+# and in the step nothing but gradients is sent. (A model with buffers, such as a batch norm's running
+# statistics, also gets those of rank 0 before each forward.)
 #
 # Is it the right model? Here is one process with all the rows:
 
