@@ -610,9 +610,9 @@ guess.was(as_it_comes[-1])
 # The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size
 # **varies** and leaves it open. So a last, smaller batch costs one compilation, and so do sequences of many
 # lengths. (A size of 1 costs one more, because PyTorch treats it by itself.) Only with `dynamic=False`, or
-# where the code itself branches on the size, does each length cost one. Then, after eight graphs for one
-# function, PyTorch warns and runs every further length uncompiled. In these two cases pad the sequences to
-# a few lengths.
+# where the code itself needs the size as a number, as in a Python loop over the rows, does each length cost
+# one. Then, after eight graphs for one function, PyTorch warns and runs every further length uncompiled. In
+# these two cases pad the sequences to a few lengths.
 #
 # A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`. PyTorch then
 # cuts the function in two. Handing over a number also makes the host wait for the device, so there are two
