@@ -163,7 +163,7 @@ digits = []
 for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
     digits.append((product - exact).abs().max().log10().round().int().item())
     print(f"{name:<8} largest error about 1e{digits[-1]}")
-guess.was(digits[1] - digits[0])
+guess.was_about(digits[1] - digits[0])
 
 # %% [markdown] facts=["F5"]
 # The word `"highest"` stands for full float32. With `torch.set_float32_matmul_precision("high")` PyTorch may use TF32 for
