@@ -183,8 +183,8 @@ except RuntimeError as error:
 torch.use_deterministic_algorithms(False)
 
 # %% [markdown] facts=["F5"]
-# (PyTorch's message names the CUDA function, here as on a GPU.) Determinism holds for one machine, one version of PyTorch and one program. Between
-# devices you have tolerances and nothing better.
+# (PyTorch's message names the CUDA function, here as on a GPU.) Determinism holds for one machine, one
+# version of PyTorch and one program. Between devices you have tolerances and nothing better.
 
 # %% [markdown] facts=["F2"]
 # ## Autocast
