@@ -276,8 +276,8 @@ except RuntimeError as error:
     my_lines(error)
 
 # %% [markdown] facts=["X4", "E4"]
-# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: it holds every attribute
-# of an object. The cure is a buffer, as in lesson 05.
+# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: the plain attributes
+# that were set on an object. The cure is a buffer, as in lesson 05.
 #
 # Whole modules get lost in the same way, in a plain list:
 
@@ -485,8 +485,9 @@ guess.was(sum(result.isnan().item() for result in results.values()))
 
 # %% [markdown]
 # A float16 ends at 65504, and what is larger becomes `inf`; bfloat16 and float32 go up to 3e38. A mean over
-# no labels is 0 / 0, which is `nan`, as are `inf - inf` and `0 * inf`. Whatever is computed from a `nan` is
-# `nan` too, so the loss does not tell where it began. Here are five layers in float16, which end in `nan`.
+# no labels is 0 / 0, which is `nan`, as are `inf - inf` and `0 * inf`. Nearly all that is computed from a
+# `nan` is `nan` too, so the loss does not tell where it began. Here are five layers in float16, which end in
+# `nan`.
 
 # %%
 net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
@@ -553,10 +554,10 @@ print(*(line.strip() for line in str(caught[-1].message).splitlines() if "rows.s
 print("waits:", log.synchronizations)
 
 # %% [markdown]
-# It names the line of the square, and the culprit is the line after it, `squares.sqrt()`. At 0 the slope of a square root is infinite, and the backward of the square
-# multiplies that `inf` by 0. The mode looks for `nan` and not for `inf`, so look one operation closer to the
-# loss as well. (`(squares + 1e-12).sqrt()` has a finite slope everywhere.) It waits again and again, so
-# switch it off afterwards.
+# It names the line of the square, and the culprit is the line after it, `squares.sqrt()`. At 0 the slope of a
+# square root is infinite, and the backward of the square multiplies that `inf` by 0. The mode looks for `nan`
+# and not for `inf`, so look one operation closer to the loss as well. (`(squares + 1e-12).sqrt()` has a
+# finite slope everywhere.) It waits again and again, so switch it off afterwards.
 
 # %% [markdown]
 # ## What belongs on the CPU

@@ -58,9 +58,10 @@ print("labelled", labels[3].item())
 # The digits are split three ways. The model learns from the **training set**. What you choose on the way,
 # such as a rate or the number of epochs, you choose by the **validation set**. The **test set** is kept for
 # the end and looked at once, because a choice made by it fits it a little, and then it flatters you. The test
-# gets the last 297 digits. To judge by the order of the labels, each writer's digits stand together in the
-# file, and most of the last ones come from two people who wrote none of the others. Digits picked from the whole file would ask how well the model knows
-# hands that it has already seen.
+# gets the last 297 digits. To judge by the order of the labels, the file is a row of forms with about 130
+# digits each, one writer to a form, and most of the test digits come from two forms of which the other sets
+# hold nothing. Digits picked from the whole file would ask how well the model knows hands that it has already
+# seen.
 #
 # The model is small: two convolutions, each with a batch norm, then dropout and a linear layer.
 
@@ -327,9 +328,9 @@ for place in (device, torch.device("cpu")):
 guess.was(["none", "one", "both"][works])
 
 # %% [markdown] facts=["T1"]
-# It works where it was written. The fixed device may hide better than here, in a `.cuda()`, in a default
-# argument, or in a global name as above. **In the logic of a model no device is named.** The input knows
-# where the work is, so the new tensor is made from the input:
+# It works where it was written. The fixed device is here in a global name; it may hide better, in a `.cuda()`
+# or in a default argument. **In the logic of a model no device is named.** The input knows where the work is,
+# so the new tensor is made from the input:
 
 
 # %% facts=["T1", "Z1"]
@@ -454,7 +455,7 @@ for mode in ("evaluation", "training"):
     whole = gradient(net, 100)
     apart = ((gradient(net, 60) - whole).norm() / whole.norm()).item()
     print(f"batch norms in {mode} mode: the gradients differ by {apart:.1e} of their length")
-    same += [f"in {mode} mode"] if apart < 1e-4 else []
+    same += [f"in {mode} mode"] if apart < 5e-3 else []  # rounding stays below, to TF32 too
 guess.was("in both" if len(same) > 1 else same[0])
 
 # %% [markdown] facts=["T2"]
@@ -605,9 +606,9 @@ apart = rates["test"] - rates["validation"]
 guess.was("worse" if apart < -0.005 else "better" if apart > 0.005 else "equally well")
 
 # %% [markdown]
-# Expect 96 to 98 % on the test digits, and one to three per cent more on the validation digits. The test has
-# hands that the model has not met, and nothing was chosen by it. It is the figure to report, even where the
-# other one is more flattering.
+# Expect 96 to 98 % on the test digits, and one to four per cent more on the validation digits. Both sets
+# have hands that the model has not met, and those of the test happen to be harder to read. Nothing was chosen
+# by the test, so its figure is the one to report, even where the other is more flattering.
 
 # %% [markdown] facts=["T4"]
 # ## The same losses everywhere
@@ -617,9 +618,9 @@ guess.was("worse" if apart < -0.005 else "better" if apart > 0.005 else "equally
 # we need a tolerance. For the first 12 steps of this training, a relative difference of at most **0.0001** is
 # allowed in float32, and of at most **0.02** in bfloat16, which has only two to three digits.
 #
-# Two things have to be kept out of the comparison. Dropout draws its random numbers on the device, and no two
-# devices draw the same; it is switched off. And NVIDIA's GPUs since Ampere round the inputs of convolutions
-# to a shorter format, TF32, unless told otherwise (lesson 12); here they are told.
+# Two things have to be kept out of the comparison. Dropout draws its random numbers on the device, and a GPU
+# draws other numbers than the CPU; it is switched off. And NVIDIA's GPUs since Ampere round the inputs of
+# convolutions to a shorter format, TF32, unless told otherwise (lesson 12); here they are told.
 #
 # The last two lines compare dtypes instead of devices: bfloat16 with float32, and float64 with float32.
 
@@ -825,16 +826,17 @@ guess.was("not at all" if difference == 0 else "by rounding" if difference < 1e-
 #   present one has come.
 # - **Never write over the only good file.** Write to another name and rename it (`Path.replace`), so that an
 #   interruption while saving costs nothing. Keep two files: the last state, to go on from, and the one that
-#   was best on the validation set. When that has not improved for several epochs, you may stop: the model is
-#   **overfitting**, and learns its training set by heart.
+#   was best on the validation set. When the validation has not improved for several epochs, you may stop: from
+#   there on the model mostly learns its training set by heart, which is called **overfitting**.
 
 # %% [markdown] facts=["T1", "T4"]
 # ## A whole program
 #
-# Here are the pieces in one program, small enough to read at a glance. It chooses its device, trains,
-# measures after each epoch, keeps the last state and the best model, and goes on where it was interrupted. A
-# line of the course brings the digits. To make the program yours, put it into a file under the imports of this
-# lesson, with your own data and model in place of these.
+# Here are the pieces in one program, short enough to read in one go. It chooses its device, trains,
+# measures after each epoch, keeps the last state and the best model, and goes on after the last epoch that
+# was saved. A line of the course brings the digits. To make the program yours, put it into a file under the
+# imports of this lesson, with your own data and model in place of these, and call it in the last line:
+# `main("runs", 10)`.
 
 
 # %% facts=["T1", "T2", "T3", "T4", "Z1"]
@@ -850,9 +852,10 @@ def main(folder, epochs):
 
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    schedule = CosineAnnealingLR(optimizer, T_max=10 * len(train))
+    schedule = CosineAnnealingLR(optimizer, T_max=10 * len(train))  # past 10 epochs it would rise again
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
 
+    Path(folder).mkdir(exist_ok=True)
     last, best = Path(folder) / "last.pt", Path(folder) / "best.pt"
     done, record = 0, 0.0
     if last.exists():
@@ -937,8 +940,8 @@ folder.cleanup()
 # **Timing.** Warm up. Synchronize, start the clock, run, synchronize, stop the clock. Repeat, and take the
 # median. Without the second wait you have timed the launch.
 #
-# **These wait for the device:** `.item()`, `.cpu()`, `.tolist()`, `print`, `if tensor:`, `nonzero`, reading by a
-# boolean mask; and every transfer without `non_blocking=True`.
+# **These wait for the device:** `.item()`, `.cpu()`, `.tolist()`, `print`, `if tensor:`, `nonzero`, reading
+# by a boolean mask; and every transfer from or to the CPU without `non_blocking=True`.
 #
 # **Transfers.** With `non_blocking=True` the host goes on: at once where its memory is pinned, and from
 # pageable memory as soon as the bytes are staged. What comes to the CPU without blocking may be read only
@@ -952,7 +955,7 @@ folder.cleanup()
 # | reserved | what PyTorch's caching allocator has taken from the driver |
 # | cached | reserved less allocated: for reuse, no leak |
 # | peak | the most allocated at once since the last reset |
-# | `empty_cache()` | gives back what is cached, never what is live; drop references first |
+# | `empty_cache()` | gives back segments in which nothing is live; drop references first |
 # | out of memory | leave the `except` block, drop references, try a smaller batch |
 
 # %% [markdown]

@@ -163,7 +163,7 @@ digits = []
 for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
     digits.append((product - exact).abs().max().log10().round().int().item())
     print(f"{name:<8} largest error about 1e{digits[-1]}")
-guess.was(digits[1] - digits[0])
+guess.was_about(digits[1] - digits[0])
 
 # %% [markdown] facts=["F5"]
 # The word `"highest"` stands for full float32. With `torch.set_float32_matmul_precision("high")` PyTorch may use TF32 for
@@ -183,8 +183,8 @@ except RuntimeError as error:
 torch.use_deterministic_algorithms(False)
 
 # %% [markdown] facts=["F5"]
-# (PyTorch's message names the CUDA function, here as on a GPU.) Determinism holds for one machine, one version of PyTorch and one program. Between
-# devices you have tolerances and nothing better.
+# (PyTorch's message names the CUDA function, here as on a GPU.) Determinism holds for one machine, one
+# version of PyTorch and one program. Between devices you have tolerances and nothing better.
 
 # %% [markdown] facts=["F2"]
 # ## Autocast
@@ -610,9 +610,9 @@ guess.was(as_it_comes[-1])
 # The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size
 # **varies** and leaves it open. So a last, smaller batch costs one compilation, and so do sequences of many
 # lengths. (A size of 1 costs one more, because PyTorch treats it by itself.) Only with `dynamic=False`, or
-# where the code itself branches on the size, does each length cost one. Then, after eight graphs for one
-# function, PyTorch warns and runs every further length uncompiled. In these two cases pad the sequences to
-# a few lengths.
+# where the code itself needs the size as a number, as in a Python loop over the rows, does each length cost
+# one. Then, after eight graphs for one function, PyTorch warns and runs every further length uncompiled. In
+# these two cases pad the sequences to a few lengths.
 #
 # A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`. PyTorch then
 # cuts the function in two. Handing over a number also makes the host wait for the device, so there are two

@@ -500,8 +500,8 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 #   They take longer to start, and each one that uses the GPU takes some of its memory for itself.
 #
 # The same goes for processes that you start yourself: `torch.multiprocessing.spawn` and `torchrun` begin with new ones.
-# `devlab.launch` forks its processes from a server that has imported PyTorch and never touched a device, which is safe as
-# well.
+# On Linux and macOS `devlab.launch` forks its processes from a server that has imported PyTorch and never
+# touched a device, which is safe as well.
 #
 # **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an epoch, and double
 # them until the time no longer falls. Where the workers compute, more of them than CPU cores only take turns,

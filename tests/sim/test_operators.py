@@ -356,7 +356,7 @@ DETERMINISTIC = (
     [
         ("median CUDA with indices output", lambda x: x.median(0)),
         ("kthvalue CUDA", lambda x: x.kthvalue(2, 0)),
-        ("_histc_cuda", torch.histc),
+        ("_histc_cuda with floating point input", torch.histc),
         ("_bincount_cuda", lambda x: torch.bincount(torch.ones_like(x[0]).long(), weights=x[0])),
         ("reflection_pad1d_backward_out_cuda", lambda x: gradient(torch.nn.ReflectionPad1d(1), x)),
         ("adaptive_avg_pool2d_backward_cuda", lambda x: gradient(torch.nn.AdaptiveAvgPool2d(2), x[None])),

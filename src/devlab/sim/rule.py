@@ -369,7 +369,7 @@ _NOT_DETERMINISTIC = {
     "_ctc_loss_backward": "ctc_loss_backward_gpu",
     "grid_sampler_2d_backward": "grid_sampler_2d_backward_cuda",
     "grid_sampler_3d_backward": "grid_sampler_3d_backward_cuda",
-    "histc": "_histc_cuda",
+    "histc": "_histc_cuda with floating point input",
     "bincount": "_bincount_cuda",
     "median.dim": "median CUDA with indices output",
     "nanmedian.dim": "median CUDA with indices output",
