@@ -237,7 +237,7 @@ devlab.check(fetch_losses)
 # - Each batch goes to the device by itself, in one transfer, when its turn comes.
 # - All the outputs come back together at the end, in one transfer, and the host waits once, for them. A
 #   blocking transfer to the device does not count as a wait here.
-# - The model stays where it is and as it is.
+# - The model stays where it is and as it is, its mode included.
 #
 # Needed: [There and back again](../notebooks/04_transfers.ipynb#There-and-back-again)
 

@@ -4,8 +4,8 @@
 # These are three modules that own a table, three helpers made from their input, and two tools that look through a
 # whole model. The lesson is [05 Models and buffers](../notebooks/05_buffers.ipynb).
 #
-# Each of the three modules makes its tensors on the CPU when it is made, as PyTorch does by default, and nothing but
-# `.to` moves them later.
+# Make the tensors of each of the three modules on the CPU, in `__init__`, as PyTorch does by default, and
+# let nothing but `.to` move them later.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. A class has one such place in `__init__` and one in `forward`, and both are to be filled. Stuck?
@@ -62,9 +62,9 @@ devlab.check(CausalMask)
 #
 # - It has two saved buffers: `mean`, with n elements, and `count`, a zero-dimensional integer tensor that begins
 #   at 0.
-# - `forward(x)` takes x of shape (batch, n). In training mode it first brings both up to date: `count` becomes the
-#   number of rows seen so far, and `mean` the exact mean of all of them. Batches may differ in size, and every row
-#   counts the same.
+# - `forward(x)` takes x of shape (batch, n). In training mode it first brings both up to date: `count`
+#   becomes the number of rows seen so far, and `mean` the exact mean of all of them. Batches may differ in
+#   size, but none is empty, and every row counts the same.
 # - Both are updated **in place**, so that what held the tensor before sees the new numbers.
 # - In evaluation mode both stay as they are. The mode alone decides, and not whether gradients are on.
 # - It returns x minus the mean, which in training mode is the updated one. x itself stays as it is.
@@ -148,10 +148,10 @@ devlab.check(SinusoidalPositions)
 #
 # Sequences of different lengths are padded to fit into one tensor. Tell which part of it is real.
 #
-# x has the shape (batch, time, features) and any dtype. `lengths` is a one-dimensional tensor with an integer
-# between 0 and time for each row. It has any integer dtype, and may be **on any device**, whichever x is on. Return
-# a boolean tensor of shape (batch, time) on x's device: `True` for the first `lengths[i]` steps of row i, `False`
-# beyond. Nothing depends on the contents of x.
+# x has the shape (batch, time, features) and any dtype. `lengths` is a one-dimensional tensor with an
+# integer between 0 and time for each row. It is in `uint8` or a signed integer dtype, and may be **on any
+# device**, whichever x is on. Return a boolean tensor of shape (batch, time) on x's device: `True` for the
+# first `lengths[i]` steps of row i, `False` beyond. Nothing depends on the contents of x.
 #
 # Needed: [Made inside forward](../notebooks/05_buffers.ipynb#Made-inside-forward)
 
@@ -232,7 +232,8 @@ devlab.check(append_ones)
 #   same object other memory (`nn.GRU` keeps such a list). With a registered **buffer** it is otherwise: `.to` puts a
 #   new tensor in its place, and the list still holds the old one. That one stays behind, and is listed under the
 #   list's name.
-# - A tensor with two names is listed once, under either. Two tensors that share memory are two.
+# - A tensor that stays behind and has two names is listed once, under either of them. Two tensors that
+#   share memory are two.
 # - The names are a fact about the module, wherever it is at the moment. Look at it only: nothing may move or change.
 #
 # `vars(part)` of a module holds all its attributes. The registered ones stand in three dicts among them,

@@ -21,7 +21,8 @@ device = devlab.start()
 #
 # Return a tensor as a NumPy array.
 #
-# - x has one of NumPy's dtypes or `bfloat16`. It is neither sparse nor a conjugated complex tensor.
+# - x has one of NumPy's dtypes or `bfloat16`. It is not sparse, and PyTorch has not put off a conjugation
+#   or a change of sign, as it does in `z.conj()`.
 # - x may be on any device, may require a gradient or be computed from something that does, may be a view,
 #   a single number (the array then has no dimensions) or empty.
 # - The array has x's shape, x's values and x's dtype. NumPy has no `bfloat16`: those come as `float32`.

@@ -62,9 +62,9 @@ device = devlab.start()
 # Three consequences run through the whole course:
 #
 # - **A GPU has its own memory.** Thousands of units have to be fed, and only a memory right beside them can
-#   do it. PyTorch puts a tensor's numbers into that memory before the GPU works on them. (In Apple's chips,
-#   and in a GPU that is built into a laptop's processor, CPU and GPU share one memory. Lesson 03 is about
-#   Apple's.)
+#   do it. Your program has to put a tensor's numbers into that memory before the GPU can work on them. (In
+#   Apple's chips, and in a GPU that is built into a laptop's processor, CPU and GPU share one memory.
+#   Lesson 03 is about Apple's.)
 # - **The CPU stays in charge.** Your Python program runs on the CPU, which is therefore called the **host**.
 #   The host *launches* work on the GPU in pieces called **kernels**, which are functions that run there, and
 #   usually goes on without waiting for the result.
@@ -144,9 +144,10 @@ def device_of(x):
 devlab.check(device_of)
 
 # %% [markdown]
-# The table has a row for each thing that was judged and a column for each device. Below it are the call that
-# went wrong, the result that was expected, and the result that came back. The answer above is right for every
-# tensor on the CPU, which is where most code is tried first, and wrong for every other tensor.
+# The table has a row for each thing that was judged and a column for each device. Below it are the call
+# that went wrong, the result that was expected, and the result that came back. The answer above is right
+# for every tensor on the CPU, which is where most code is tried first, and wrong for every other tensor, as
+# the last row finds out in every column.
 #
 # **[Exercise](../exercises/00_start_here.ipynb#task_device_of):** `device_of`, your first one. One line is
 # enough.
@@ -429,7 +430,7 @@ print(f"from the accelerator's own:      {CUDA_LIKE.bandwidth / 1e9:4.0f} GB/s (
 guess.was(f"about {readings:.0f} times")
 
 # %% [markdown] facts=["D4"]
-# Here are a dozen such numbers for the reference machine. It is enough to remember their powers of ten. Each
+# Here are such numbers for the reference machine. It is enough to remember their powers of ten. Each
 # vertical line marks a time ten times as long as the line before it. The times are computed from the
 # machine's specs, in which bandwidths and rates are peaks, so they are modelled and not measured.
 #

@@ -275,11 +275,11 @@ guess.was(log.bytes_moved)
 # transfers: four rows of three features and a price, 4 bytes each, so every number of the file was
 # transferred once.
 #
-# **How many workers, and how much memory?** A loader can prepare its batches in processes of its own, called
-# *workers*: begin with `num_workers=2`, and double that while an epoch becomes faster and there are cores to
-# spare. On top of what the data set and the workers need, allow system memory for twice your model, because
-# loading a file of weights in the usual way holds the model and the file's tensors side by side; lesson 13
-# comes back to both.
+# **How many workers, and how much memory?** A loader can prepare its batches in processes of its own,
+# called *workers*: begin with `num_workers=2`, and double that while an epoch becomes faster and there are
+# cores to spare. System memory has to hold the data set and what the workers have at hand. Allow for twice
+# your model on top of that: while you load a file of weights in the usual way, the model and the file's
+# tensors are in memory side by side. Lesson 13 comes back to both.
 
 # %% [markdown] facts=["C4"]
 # ## Where is this batch

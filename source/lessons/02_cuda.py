@@ -83,9 +83,10 @@ print("asked for ", bare)
 print("reads back", x.device)
 
 # %% [markdown] facts=["G1", "G3"]
-# The address of a tensor is always complete: **`device="cuda"` makes a tensor on an NVIDIA GPU, and it reads
-# back with an index, most often as `cuda:0`**. The indices count from 0, and an index selects one GPU of
-# several. (Why the 0? The next section has the answer.) These are all the accelerators of this machine:
+# The address of a tensor is always complete: **`device="cuda"` makes a tensor on an NVIDIA or AMD GPU, and
+# it reads back with an index, most often as `cuda:0`**. The indices count from 0, and an index selects one
+# GPU of several. (Why the 0? The next section has the answer.) These are all the accelerators of this
+# machine:
 
 # %% facts=["G3"]
 for index in range(torch.accelerator.device_count()):
@@ -141,8 +142,9 @@ with torch.accelerator.device_index(last):
     print("inside: ", torch.accelerator.current_device_index())
 
 # %% [markdown] facts=["G2"]
-# This works for any kind of accelerator. For CUDA alone there is `torch.cuda.current_device()`. And a tensor
-# that you make with the bare name tells you too, because its address is always complete.
+# This asks about the accelerator that PyTorch has chosen, of whatever kind. For CUDA alone there is
+# `torch.cuda.current_device()`. And a tensor that you make with the bare name tells you too, because its
+# address is always complete.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that
 # it means now.
@@ -167,8 +169,8 @@ if torch.cuda.is_available():
 # without it.
 #
 # To see how a machine with several GPUs would answer, we pretend to have one. Inside a `devlab.pretend(…)`
-# block PyTorch answers as if GPUs of these names were installed. **The answers are invented, and no work can
-# be done there.**
+# block PyTorch answers as if GPUs of these names were installed. **The answers are invented**: behind them
+# stands your CPU.
 
 # %% facts=["A1", "A2", "A3"]
 three_gpus = devlab.pretend("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")

@@ -442,11 +442,11 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 # ```
 #
 # The message names the operator and a way out. A missing operator raises the same type on any device,
-# `NotImplementedError`. (An operator that is there and refuses only your dtype may raise that type too, as a
-# softmax of integers does on the CPU, or another: where `Linear` is given integers, MPS answers with a plain
-# `RuntimeError`.) As the output says at its end, `NotImplementedError` is a kind of `RuntimeError`. So
-# `except RuntimeError:` catches it too, together with mismatched devices, wrong shapes and memory that ran
-# out.
+# `NotImplementedError`. (Where the operator is there and refuses only your dtype, the type varies: a
+# softmax of integers raises `NotImplementedError` on the CPU as well, and a `Linear` of integers raises a
+# plain `RuntimeError` on MPS.) As the output says at its end, `NotImplementedError` is a kind of
+# `RuntimeError`. So `except RuntimeError:` catches it too, together with mismatched devices, wrong shapes
+# and memory that ran out.
 #
 # A missing operator at least raises an error. Two other differences raise none:
 #
@@ -470,10 +470,11 @@ with devlab.apples_rules(device):
 print(result.device, "transfers", log.transfers)
 
 # %% [markdown] facts=["C3", "I3"]
-# On the way out the CPU also has to wait for the accelerator's work. The variable that the message names,
-# `PYTORCH_ENABLE_MPS_FALLBACK=1`, lets PyTorch make the same detour by itself on a Mac, if it is set before
-# torch is imported. You need not change the code, but you do not see where your time goes. It helps with
-# **missing operators only**. float64 stays refused, because there the tensor itself cannot be made.
+# Before a transfer to the CPU, the CPU also has to wait for the accelerator's work. The variable that the
+# message names, `PYTORCH_ENABLE_MPS_FALLBACK=1`, lets PyTorch make the same detour by itself on a Mac, if
+# it is set before torch is imported. You need not change the code, but you do not see where your time goes.
+# It helps with **missing operators only**. float64 stays refused, because there the tensor itself cannot be
+# made.
 #
 # In your own code you can do better. The next cell repeats three steps four times: a sum, a division, and the
 # exponential, which is missing. In the first loop only the missing step leaves the device. In the second the

@@ -464,11 +464,11 @@ guess.was("yes" if took["pinned by hand"] < 0.95 * took["blocking"] else "no")
 devlab.explore.transfers()
 
 # %% [markdown] facts=["P3", "P4"]
-# In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A small
-# transfer costs what a start costs, from either memory; only in large ones do the bytes count. That is a
-# reason to send a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on early: at
-# once with pinned memory, and from pageable memory after two thirds of the time, when the bytes are staged.
-# For a transfer into pageable memory the host always waits.
+# In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A
+# small transfer costs what a start costs, from either memory; only in large ones do the bytes count. That
+# is a reason to send a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on
+# early: at once with pinned memory, and from pageable memory after two thirds of the time, when the bytes
+# are staged. For a transfer from the device into pageable memory the host always waits.
 
 # %% [markdown]
 # ### Where the dtype is changed

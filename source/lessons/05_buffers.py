@@ -323,12 +323,12 @@ for gradients in (True, False):
     print("with a graph:" if gradients else "with no_grad:", "largest.grad_fn is", step and step.name())
 
 # %% [markdown] facts=["B1"]
-# `largest` has become a part of the graph. Its `grad_fn` leads to this batch, and after the next
-# forward to that one and this one, so that every batch since the start of training stays in memory. And where
-# the output depends on the buffer, `backward` fails, with the first batch or with the second. So write a
-# statistic like this: `if self.training:`, then `with torch.no_grad():`, then the update in place.
-# `self.training` is what `model.train()` and `model.eval()` switch; in evaluation the statistics stay as they
-# are.
+# `largest` has become a part of the graph. Its `grad_fn` leads to this batch, and after the next forward to
+# that one and this one, so that every batch since the start of training stays in memory. And where the
+# output depends on the buffer, `backward` usually fails, with the first batch or with the second. So write
+# a statistic like this: `if self.training:`, then `with torch.no_grad():`, then the update in place.
+# `self.training` is what `model.train()` and `model.eval()` switch; in evaluation the statistics stay as
+# they are.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_RunningMean):** `RunningMean` keeps the exact mean of all
 # rows, whatever the size of the batches.

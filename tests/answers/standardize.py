@@ -97,7 +97,7 @@ def by_reciprocal_root(x):
     return (x - mean) * torch.where(variance == 0, 0, variance.rsqrt())
 
 
-@wrong("Expected all tensors to be on the same device", row="mean 0 and variance 1 in each column")
+@wrong("Expected all tensors to be on the same device", row="mean 0 and deviation 1 in each column")
 def helper_on_the_cpu(x):
     spread = x.std(0)
     return (x - x.mean(0)) / torch.maximum(spread, torch.full((x.shape[1],), 1e-6))
@@ -108,7 +108,7 @@ def float32_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + torch.full((x.shape[1],), 1e-6, device=x.device))
 
 
-@wrong("the input `x` was changed in place", row="mean 0 and variance 1 in each column")
+@wrong("the input `x` was changed in place", row="mean 0 and deviation 1 in each column")
 def in_place(x):
     x -= x.mean(0)
     spread = x.std(0)
@@ -126,37 +126,37 @@ def epsilon_too_small_for_half(x):
     return (x - x.mean(0)) / (x.std(0) + 1e-8)
 
 
-@wrong("the population deviation (n), not the sample's (n - 1)", row="mean 0 and variance 1 in each column")
+@wrong("the population deviation (n), not the sample's (n - 1)", row="mean 0 and deviation 1 in each column")
 def population(x):
     return (x - x.mean(0)) / (x.std(0, correction=0) + 1e-6)
 
 
-@wrong("one mean and one deviation served the whole table", row="mean 0 and variance 1 in each column")
+@wrong("one mean and one deviation served the whole table", row="mean 0 and deviation 1 in each column")
 def whole_table(x):
     return (x - x.mean()) / x.std()
 
 
-@wrong("each row was standardized, not each column", row="mean 0 and variance 1 in each column")
+@wrong("each row was standardized, not each column", row="mean 0 and deviation 1 in each column")
 def rows(x):
     return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-6)
 
 
-@wrong("must match the size of tensor b", row="mean 0 and variance 1 in each column")
+@wrong("must match the size of tensor b", row="mean 0 and deviation 1 in each column")
 def rows_without_keepdim(x):
     return (x - x.mean(1)) / x.std(1)
 
 
-@wrong("divided by the variance, not the deviation", row="mean 0 and variance 1 in each column")
+@wrong("divided by the variance, not the deviation", row="mean 0 and deviation 1 in each column")
 def variance(x):
     return (x - x.mean(0)) / (x.var(0) + 1e-6)
 
 
-@wrong("the columns have mean 0, but not variance 1", row="mean 0 and variance 1 in each column")
+@wrong("the columns have mean 0, but not deviation 1", row="mean 0 and deviation 1 in each column")
 def centred_only(x):
     return x - x.mean(0)
 
 
-@wrong("the columns were scaled to a range", row="mean 0 and variance 1 in each column")
+@wrong("the columns were scaled to a range", row="mean 0 and deviation 1 in each column")
 def min_max(x):
     low, high = x.amin(0), x.amax(0)
     return (x - low) / (high - low + 1e-6)
@@ -200,14 +200,14 @@ def without_gradients(x):
 
 
 @wrong(
-    "TypeError: can't convert sim:0 device type tensor to numpy", row="mean 0 and variance 1 in each column"
+    "TypeError: can't convert sim:0 device type tensor to numpy", row="mean 0 and deviation 1 in each column"
 )
 def through_numpy(x):
     table = x.detach().numpy()
     return torch.from_numpy((table - table.mean(0)) / (table.std(0, ddof=1) + 1e-6)).to(x.dtype)
 
 
-@wrong("the result is on cpu, not sim:0", row="mean 0 and variance 1 in each column")
+@wrong("the result is on cpu, not sim:0", row="mean 0 and deviation 1 in each column")
 def home_and_not_back(x):
     table = x.cpu()
     return (table - table.mean(0)) / (table.std(0) + 1e-6)
@@ -215,7 +215,7 @@ def home_and_not_back(x):
 
 @wrong(
     "an epsilon of 0.1 was added to the deviations: it is too large",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def large_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + 0.1)
@@ -236,12 +236,12 @@ def in_place_after_the_graph(x):
     return result
 
 
-@wrong("the result is None", row="mean 0 and variance 1 in each column")
+@wrong("the result is None", row="mean 0 and deviation 1 in each column")
 def prints(x):
     print((x - x.mean(0)) / x.std(0))
 
 
-@wrong("is a NumPy array, not a tensor", row="mean 0 and variance 1 in each column")
+@wrong("is a NumPy array, not a tensor", row="mean 0 and deviation 1 in each column")
 def gives_numpy(x):
     table = x.detach().cpu().double().numpy()
     return (table - np.mean(table, 0)) / np.std(table, 0, ddof=1)
@@ -256,7 +256,7 @@ def rounded_at_the_end(x):
 
 @wrong(
     "a column whose deviation is 0.05 was not divided by it, as if it were constant",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def a_threshold(x):
     spread = x.std(0)
@@ -266,7 +266,7 @@ def a_threshold(x):
 
 @wrong(
     "column 0 became zeros, as a constant column does, and it is not constant",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def constant_if_two_agree(x):
     out = torch.zeros_like(x)
@@ -279,7 +279,7 @@ def constant_if_two_agree(x):
 
 @wrong(
     "column 1 became zeros, as a constant column does, and it is not constant",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def constant_if_the_ends_agree(x):
     out = torch.zeros_like(x)
@@ -295,7 +295,7 @@ _kept = {}
 
 @wrong(
     "the mean and the deviation are those of the table of the call before",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def of_the_first_table(x):
     key = x.shape, x.dtype, x.device
@@ -316,7 +316,7 @@ def with_a_threshold(x):
     return torch.where(nearly, torch.zeros_like(x), (x - x.mean(0)) / torch.where(nearly, 1, spread))
 
 
-@wrong("the numbers beyond 3 deviations were cut off", row="mean 0 and variance 1 in each column")
+@wrong("the numbers beyond 3 deviations were cut off", row="mean 0 and deviation 1 in each column")
 def without_outliers(x):
     return torch.nan_to_num((x - x.mean(0)) / x.std(0)).clamp(-3, 3)
 
@@ -365,14 +365,14 @@ def by_columns(x):
     return out
 
 
-@wrong("one deviation served the whole table", row="mean 0 and variance 1 in each column")
+@wrong("one deviation served the whole table", row="mean 0 and deviation 1 in each column")
 def global_std(x):
     return (x - x.mean(0)) / x.std()
 
 
 @wrong(
     "the columns were divided by their deviation, and their mean was not taken away",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def no_mean(x):
     s = x.std(0)
@@ -381,7 +381,7 @@ def no_mean(x):
 
 @wrong(
     "the columns were divided by their length, the root of the sum of squares",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def normalize(x):
     return torch.nn.functional.normalize(x - x.mean(0), dim=0)
@@ -389,7 +389,7 @@ def normalize(x):
 
 @wrong(
     "an epsilon of 0.01 was added to the deviations: it is too large",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def eps01(x):
     return (x - x.mean(0)) / (x.std(0) + 0.01)
@@ -397,20 +397,22 @@ def eps01(x):
 
 @wrong(
     "the columns were multiplied by their deviation, and not divided",
-    row="mean 0 and variance 1 in each column",
+    row="mean 0 and deviation 1 in each column",
 )
 def times_std(x):
     return (x - x.mean(0)) * x.std(0)
 
 
-@wrong("one mean served the whole table, and nothing was divided", row="mean 0 and variance 1 in each column")
+@wrong(
+    "one mean served the whole table, and nothing was divided", row="mean 0 and deviation 1 in each column"
+)
 def minus_only(x):
     return x - x.mean()
 
 
 @wrong(
-    "the columns were scaled to a range, not to mean 0 and variance 1",
-    row="mean 0 and variance 1 in each column",
+    "the columns were scaled to a range, not to mean 0 and deviation 1",
+    row="mean 0 and deviation 1 in each column",
 )
 def as_the_lesson_scales(x):
     low, high = x.amin(0), x.amax(0)
@@ -418,13 +420,13 @@ def as_the_lesson_scales(x):
     return (x - low) / torch.where(width == 0, 1, width)
 
 
-@wrong("the result has shape [6], not [6,1]", row="mean 0 and variance 1 in each column")
+@wrong("the result has shape [6], not [6,1]", row="mean 0 and deviation 1 in each column")
 def squeezed(x):
     spread = x.std(0)
     return ((x - x.mean(0)) / torch.where(spread == 0, 1, spread)).squeeze()
 
 
-@wrong("the numbers beyond 10 deviations were cut off", row="mean 0 and variance 1 in each column")
+@wrong("the numbers beyond 10 deviations were cut off", row="mean 0 and deviation 1 in each column")
 def cut_at_ten(x):
     return torch.nan_to_num((x - x.mean(0)) / x.std(0)).clamp(-10, 10)
 
@@ -467,7 +469,7 @@ def by_numpy_in_float64(x):
     return torch.from_numpy((table - table.mean(0)) / spread).to(x.device, x.dtype)
 
 
-@wrong("numbers near 1000 lost its digits", row="mean 0 and variance 1 in each column")
+@wrong("numbers near 1000 lost its digits", row="mean 0 and deviation 1 in each column")
 def by_the_mean_of_the_squares(x):
     count, mean = len(x), x.mean(0)
     variance = (x.square().mean(0) - mean.square()) * count / (count - 1)

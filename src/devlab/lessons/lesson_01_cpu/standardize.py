@@ -37,10 +37,10 @@ def _slips(x: torch.Tensor) -> dict[str, torch.Tensor]:
         "each row was standardized, not each column": _columns(x, dim=1),
         "one mean and one deviation served the whole table": _columns(x, dim=(0, 1)),
         "this is the population deviation (n), not the sample's (n - 1)": _columns(x, correction=0),
-        "the columns have mean 0, but not variance 1": centred,
+        "the columns have mean 0, but not deviation 1": centred,
         "the columns were divided by the variance, not the deviation": centred / wide.var(0),
         "the columns were divided by their length, the root of the sum of squares": length,
-        "the columns were scaled to a range, not to mean 0 and variance 1": range_,
+        "the columns were scaled to a range, not to mean 0 and deviation 1": range_,
         "one deviation served the whole table": centred / wide.std(),
         "one mean served the whole table, and nothing was divided": wide - wide.mean(),
         "the columns were multiplied by their deviation, and not divided": centred * spread,
@@ -107,7 +107,7 @@ def _expect_told(trial, x: torch.Tensor, words: str, slip: torch.Tensor, asked: 
     columns.compare(trial, got, x, within=_within(x))
 
 
-@standardize.row("mean 0 and variance 1 in each column")
+@standardize.row("mean 0 and deviation 1 in each column")
 def mean_and_variance(trial):
     for seed, (count, width) in zip(trial.seeds, [(7, 3), (5, 4), (2, 3)], strict=True):
         scale = torch.arange(1.0, width + 1).to(trial.device)
