@@ -573,7 +573,8 @@ def to_three_digits(fn, device, repeats):
 @wrong("that is the first of the measured calls", row="one slow call among many changes nothing")
 def the_first_of_them(fn, device, repeats):
     fn()
-    return [seconds_of(fn, device) for _ in range(repeats)][0]
+    times = [seconds_of(fn, device) for _ in range(repeats)]
+    return times[0]
 
 
 @wrong("that is the last of the measured calls", row="one slow call among many changes nothing")
