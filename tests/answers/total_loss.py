@@ -263,6 +263,6 @@ def a_step_for_its_form(step, n):
 def keeps_the_last_two(step, n):
     total, last, before = 0, None, None
     for _ in range(n):
-        before, last = last, step()
+        before, last = last, step()  # noqa: F841
         total = total + last.detach()
     return total
