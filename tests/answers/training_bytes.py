@@ -371,3 +371,9 @@ def whatever_has_a_gradient(model, optimizer_name):
     return sum(
         p.nbytes * (2 + times if p.requires_grad or p.grad is not None else 1) for p in model.parameters()
     )
+
+
+@wrong("the model was changed: a gradient", row="what is not trained takes only its own place")
+def sets_gradients_to_zero(model, optimizer_name):
+    model.zero_grad(set_to_none=False)
+    return three_sums(model, optimizer_name)
