@@ -663,3 +663,10 @@ class AnotherStreamForEachEpoch:
             (batch, arrived), upcoming = upcoming, started()
             module.current_stream(self.device).wait_event(arrived)
             yield batch
+
+
+@wrong("batch 0 is on meta, not", row="every batch, in order, on the device")
+class WithoutNumbers(Base):
+    def __iter__(self):
+        for batch in self.loader:
+            yield moved(batch, "meta")

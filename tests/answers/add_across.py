@@ -170,3 +170,8 @@ def waited_for_in_the_end(x, y, out_device):
         if one.device.type != "cpu":
             torch.accelerator.synchronize(one.device)
     return moved[0] + moved[1]
+
+
+@wrong("the sum is on meta", row="the sum, on out_device")
+def without_numbers(x, y, out_device):
+    return x.to("meta") + y.to("meta")

@@ -105,8 +105,9 @@ def _expect_batches(trial, prefetcher, wanted: list, when: str = "") -> None:
 
 def _same(got: object, batch: object) -> bool:
     """Tell whether a batch that came is one of the loader's, wherever it is."""
-    both = isinstance(got, torch.Tensor) and isinstance(batch, torch.Tensor)
-    return both and got.shape == batch.shape and torch.equal(got.detach().cpu(), batch)
+    if not (isinstance(got, torch.Tensor) and isinstance(batch, torch.Tensor)) or got.is_meta:
+        return False
+    return got.layout is batch.layout and got.shape == batch.shape and torch.equal(got.detach().cpu(), batch)
 
 
 def _expect_part(trial, got: object, given: torch.Tensor, what: str) -> None:
