@@ -100,8 +100,8 @@ devlab.check(event_time)
 # %% [markdown]
 # ## `running_total(losses)`
 #
-# `losses` is a list of at least one zero-dimensional tensor, all on one device. Some of them may hold a graph. Return
-# their sum as a zero-dimensional tensor **on that device, without a graph**, in the losses' own dtype.
+# `losses` is a list of at least one zero-dimensional tensor of float32, all on one device. Some of them may hold a
+# graph. Return their sum as a zero-dimensional tensor of float32 **on that device, without a graph**.
 #
 # - The host **never waits** for the device, and not for a copy either.
 # - The losses stay as they are, their numbers and their graphs. `loss.detach()` is a second name for the same

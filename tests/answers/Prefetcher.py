@@ -279,7 +279,7 @@ class PlainLoop(Base):
             yield moved(batch, self.device)
 
 
-@wrong("stand in the stream that computes", row="copies run while batches are worked on")
+@wrong("stand in the stream that computes", row="no batch is used before its copy has ended")
 class OneAheadOnOneStream(Base):
     def __iter__(self):
         waiting = None
@@ -571,3 +571,102 @@ class NextStartedLast(Base):
             torch.accelerator.current_stream(self.device).wait_stream(self.stream)
             cur, nxt = (nxt, pre())
             yield cur
+
+
+@wrong("batch 3 came in the place of batch 0, in the second epoch", row="len, and again from the start")
+class KeepsTheFirstEpoch(OneAheadByEvents):
+    kept = None
+
+    def __iter__(self):
+        if self.kept is not None:
+            yield from self.kept
+            return
+        kept = []
+        for batch in super().__iter__():
+            kept.append(batch)
+            yield batch
+        self.kept = kept
+
+
+@wrong(
+    "the stream that is current then does not wait for the copy",
+    row="no batch is used before its copy has ended",
+)
+class TheStreamAsTheEpochBegan(OneAheadByEvents):
+    """The stream that is to wait is asked for once an epoch, and the work may go on in another one."""
+
+    def __iter__(self):
+        self.main = torch.accelerator.current_stream(self.device) if self.stream else None
+        yield from super().__iter__()
+
+    def wait(self, event):
+        if event is not None:
+            self.main.wait_event(event)
+
+
+@wrong("the host waited until batch 0 had arrived", row="copies run while batches are worked on")
+class HostWaitsForEachCopy(OneAheadByEvents):
+    def wait(self, event):
+        if event is not None:
+            event.synchronize()
+
+
+@wrong("the host waited until batch 0 had arrived", row="copies run while batches are worked on")
+class HostAsksUntilItIsThere(OneAheadByEvents):
+    def wait(self, event):
+        while event is not None and not event.query():
+            pass
+
+
+@right
+class AnEventThatTheStreamWaitsFor(OneAheadByEvents):
+    """The memory is kept from other copies, too, until the work on it is done."""
+
+    def wait(self, event):
+        if event is not None:
+            event.wait(torch.accelerator.current_stream(self.device))
+
+    def __iter__(self):
+        for batch in super().__iter__():
+            if self.stream is not None:
+                for part in (batch,) if isinstance(batch, torch.Tensor) else batch:
+                    part.record_stream(torch.accelerator.current_stream(self.device))
+            yield batch
+
+
+@right
+class AnotherStreamForEachEpoch:
+    def __init__(self, loader, device):
+        self.loader, self.device = loader, device
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __iter__(self):
+        return iter(self.loader) if self.device.type == "cpu" else self.ahead()
+
+    def ahead(self):
+        module = torch.get_device_module(self.device)
+        side, batches = module.Stream(self.device), iter(self.loader)
+
+        def started():
+            for batch in batches:
+                with module.stream(side):
+                    there = moved(batch, self.device)
+                    arrived = module.Event()
+                    arrived.record(side)
+                return there, arrived
+            return None
+
+        upcoming = started()
+        while upcoming is not None:
+            (batch, arrived), upcoming = upcoming, started()
+            module.current_stream(self.device).wait_event(arrived)
+            yield batch
+
+
+@wrong("batch 0 is on meta, not", row="every batch, in order, on the device")
+class WithoutNumbers(Base):
+    def __iter__(self):
+        for batch in self.loader:
+            yield moved(batch, "meta")

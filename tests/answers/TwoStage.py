@@ -239,3 +239,65 @@ class InAModuleDict(nn.Module):
 
     def forward(self, x):
         return self.m["b"](self.m["a"](x.to(self.d[0])).to(self.d[1]))
+
+
+@wrong("transfers, and 2 are enough", row="each half lives on its own device")
+class AllToTheFirstAndOn(nn.Module):
+    """The whole model is on the first device for a moment, which is too small for it."""
+
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first, self.second, self.devices = first, second, devices
+        self.to(devices[0])
+        self.second.to(devices[1])
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("making the model has changed a half's mode", row="each half lives on its own device")
+class SecondEvaluates(Halves):
+    def __init__(self, first, second, devices):
+        super().__init__(first, second, devices)
+        self.second.eval()
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("a call of the model has changed a half's mode", row="each half lives on its own device")
+class TrainsAtEachCall(Halves):
+    def forward(self, x):
+        self.first.train()
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("making the model has changed which parameters are trained", row="each half lives on its own device")
+class TrainsTheSecond(Halves):
+    def __init__(self, first, second, devices):
+        super().__init__(first, second, devices)
+        self.second.requires_grad_(True)
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("no gradient came back to x", row="gradients flow back through both halves")
+class XAnewWhereItIsElsewhere(Halves):
+    def forward(self, x):
+        if x.device != self.devices[0]:
+            x = torch.tensor(x, device=self.devices[0])
+        return self.second(self.first(x).to(self.devices[1]))
+
+
+@right
+class ByHooks(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first, self.second = first, second
+        for half, device in zip((first, second), devices, strict=True):
+            half.to(device)
+            half.register_forward_pre_hook(lambda half, args, device=device: (args[0].to(device),))
+
+    def forward(self, x):
+        return self.second(self.first(x))

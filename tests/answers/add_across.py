@@ -149,3 +149,29 @@ def together_first(x, y, out_device):
     if x.device == y.device:
         return (x + y).to(out_device)
     return x.to(out_device) + y.to(out_device)
+
+
+@wrong("the sum was returned before the copy had arrived", row="the sum, on out_device")
+def given_before_it_has_arrived(x, y, out_device):
+    return (x + y.to(x.device)).to(out_device, non_blocking=True)
+
+
+@wrong("which has no part in the sum", row="two transfers at most, none if all are together")
+def two_that_are_together_by_way_of_the_cpu(x, y, out_device):
+    if x.device == y.device and out_device != x.device:
+        return (x + y).cpu().to(out_device)
+    return both_moved(x, y, out_device)
+
+
+@right
+def waited_for_in_the_end(x, y, out_device):
+    moved = [one.to(out_device, non_blocking=True) for one in (x, y)]
+    for one in (x, y):
+        if one.device.type != "cpu":
+            torch.accelerator.synchronize(one.device)
+    return moved[0] + moved[1]
+
+
+@wrong("the sum is on meta", row="the sum, on out_device")
+def without_numbers(x, y, out_device):
+    return x.to("meta") + y.to("meta")

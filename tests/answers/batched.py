@@ -139,3 +139,18 @@ def vmap(xs, w):
 @right
 def transposed_twice(xs, w):
     return (w.mT @ xs.mT).mT
+
+
+@wrong("the result is torch.float16, not torch.bfloat16", row="what the loop would give, stacked")
+def sixteen_bits_are_half(xs, w):
+    product = xs @ w
+    return product.half() if xs.dtype.itemsize == 2 else product
+
+
+@wrong("launches must not grow with n", row="one matrix product, however many matrices")
+def doubled_again_and_again(xs, w):
+    parts, size = [xs[:1].clone()], 1
+    while size < len(xs):
+        parts.append(xs[size : 2 * size].clone())
+        size *= 2
+    return torch.cat(parts) @ w

@@ -249,3 +249,13 @@ def in_a_list(fn, device):
     b = m.memory_allocated(device)
     held.append(fn())
     return m.memory_allocated(device) - b
+
+
+@wrong("that is not what the result holds", row="and what it keeps alive besides")
+def goes_back_through_a_loss(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()
+    if isinstance(result, torch.Tensor) and result.requires_grad:
+        result.sum().backward()
+    return memory.memory_allocated(device) - before

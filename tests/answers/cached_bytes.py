@@ -220,3 +220,10 @@ def less_the_tensors_in_sight(device):
 def of_every_segment(device):
     segments = torch.get_device_module(device).memory_snapshot()
     return sum(segment["total_size"] - segment["allocated_size"] for segment in segments)
+
+
+@wrong("a tensor was made to ask", row="reserved less allocated")
+def wakes_the_device_first(device):
+    torch.zeros(1, device=device)
+    memory = torch.get_device_module(device)
+    return memory.memory_reserved(device) - memory.memory_allocated(device)

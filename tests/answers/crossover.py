@@ -209,3 +209,27 @@ def unfit_on_the_cpu_is_enough(sizes, cpu_times, device_times, transfer_times):
         if c == float("inf") or d + t < c:
             return s
     return None
+
+
+@wrong("a narrow win is a win, too", row="an equal time is no win")
+def by_a_small_tolerance(sizes, cpu_times, device_times, transfer_times):
+    for size, cpu, there, transfer in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
+        if there + transfer < cpu - 1e-9:
+            return size
+    return None
+
+
+@wrong("not the first size at which the device wins, with its transfer", row="the transfer counts")
+def with_the_first_transfer(sizes, cpu_times, device_times, transfer_times):
+    for size, cpu, there in zip(sizes, cpu_times, device_times, strict=True):
+        if there + transfer_times[0] < cpu:
+            return size
+    return None
+
+
+@wrong("not the first size at which the device wins, with its transfer", row="the transfer counts")
+def with_the_shortest_transfer(sizes, cpu_times, device_times, transfer_times):
+    for size, cpu, there in zip(sizes, cpu_times, device_times, strict=True):
+        if there + min(transfer_times) < cpu:
+            return size
+    return None

@@ -325,3 +325,30 @@ def from_the_model_inside(rank, world_size, data):
     m = DistributedDataParallel(net)
     nn.MSELoss()(m(x[rows]), y[rows]).backward()
     return [net.weight.grad, net.bias.grad]
+
+
+@wrong(
+    "backward was called 5 times in rank 0, and once",
+    row="DistributedDataParallel does the averaging",
+)
+def row_by_row(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    for one, wanted in zip(x, y, strict=True):
+        (nn.functional.mse_loss(m(one), wanted) / len(x)).backward()
+    return [p.grad for p in m.parameters()]
+
+
+@wrong(
+    "backward was called 2 times in rank 0, and once",
+    row="DistributedDataParallel does the averaging",
+)
+def once_more_after_zero_grad(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    for _ in range(2):
+        m.zero_grad()
+        nn.functional.mse_loss(m(x), y).backward()
+    return [p.grad for p in m.parameters()]

@@ -277,3 +277,21 @@ def with_the_device_made_current(fn, device):
         b.record()
         torch.accelerator.synchronize()
     return a.elapsed_time(b) * 0.001
+
+
+@wrong(
+    "recorded in another stream than the one that fn works in", row="on the device asked for, current or not"
+)
+def in_the_default_stream(fn, device):
+    fn()
+    stream, (_, start, end) = torch.get_device_module(device).default_stream(device), marks(device)
+    start.record(stream)
+    fn()
+    end.record(stream)
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+@wrong("ms apart, and that is another number of seconds", row="the seconds that the work takes")
+def to_four_digits(fn, device):
+    return round(by_generic_events(fn, device), 4)

@@ -212,3 +212,28 @@ def one_after_the_other(parts, device):
 def moved_first(parts, device):
     parts = [tree(lambda t: t.to(device), p) for p in parts]
     return gathered(parts, device, torch.cat)
+
+
+@wrong("your code raised AttributeError", row="nested parts become one batch again")
+def one_part_alone_is_a_tensor(parts, device):
+    return parts[0].to(device) if len(parts) == 1 else by_type(parts, device)
+
+
+@wrong("the whole['x'] is on", row="nested parts become one batch again")
+def one_part_alone_stays(parts, device):
+    if len(parts) == 1 and not torch.is_tensor(parts[0]):
+        return parts[0]
+    return by_type(parts, device)
+
+
+@wrong("your code raised", row="any number of parts, empty ones too")
+def empty_parts_left_out(parts, device):
+    return gathered(parts, device, lambda ps: torch.cat([p.to(device) for p in ps if len(p)]))
+
+
+@wrong("the values of the whole are wrong", row="any number of parts, empty ones too")
+def on_this_device_first(parts, device):
+    def joined(pieces):
+        return torch.cat([piece.to(device) for piece in sorted(pieces, key=lambda one: one.device != device)])
+
+    return by_type(parts, device) if len(parts) < 3 else gathered(parts, device, joined)

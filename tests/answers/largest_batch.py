@@ -1,5 +1,6 @@
 """Answers to largest_batch."""
 
+import bisect
 import gc
 
 import torch
@@ -401,3 +402,45 @@ def bit_by_bit(step, limit):
             n += size
         size //= 2
     return n
+
+
+@wrong("is not the largest that fits", row="the largest that fits, 0 to limit")
+def asks_what_step_returned(step, limit):
+    def fits(n):
+        try:
+            return bool(step(n))
+        except torch.OutOfMemoryError:
+            return False
+
+    low, high = 0, limit + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+@wrong("an AcceleratorError was taken for out of memory", row="any other error passes through")
+def whatever_the_device_reports(step, limit):
+    for n in range(limit, 0, -1):
+        try:
+            step(n)
+            return n
+        except (torch.OutOfMemoryError, torch.AcceleratorError):
+            continue
+    return 0
+
+
+@right
+def by_bisect(step, limit):
+    class Fails:
+        def __len__(self):
+            return limit
+
+        def __getitem__(self, place):
+            try:
+                step(place + 1)
+            except torch.OutOfMemoryError:
+                return True
+            return False
+
+    return bisect.bisect_left(Fails(), True)

@@ -325,3 +325,25 @@ def takes_the_rate_away(rows, inner, columns, dtype, chip):
     chip["rate"] = rate
     chip.pop("half_rate")
     return answer(operations, moved, rate, chip)
+
+
+@wrong("the intensity was rounded", row=FLOAT32_INTENSITY)
+def to_six_digits(rows, inner, columns, dtype, chip):
+    name, intensity = answer(*counts(rows, inner, columns, dtype, chip), chip)
+    return name, round(intensity, 6)
+
+
+@wrong("not the operations ÷ the bytes", row=FLOAT32_INTENSITY)
+def no_more_than_the_balance(rows, inner, columns, dtype, chip):
+    operations, moved, rate = counts(rows, inner, columns, dtype, chip)
+    name, intensity = answer(operations, moved, rate, chip)
+    return name, min(intensity, rate / chip["bandwidth"])
+
+
+@wrong("launch and operations take equally long", row=EQUAL)
+def compute_before_an_equal_launch(rows, inner, columns, dtype, chip):
+    operations, moved, rate = counts(rows, inner, columns, dtype, chip)
+    moving, computing = moved / chip["bandwidth"], operations / rate
+    if computing > moving:
+        return ("compute" if computing >= chip["launch"] else "overhead"), operations / moved
+    return ("overhead" if chip["launch"] >= moving else "bandwidth"), operations / moved

@@ -1,5 +1,7 @@
 """Answers to running_total."""
 
+import functools
+
 import torch
 from bank import right, wrong
 
@@ -108,7 +110,7 @@ def one_dimensional(losses):
     return torch.stack(losses).detach().sum().reshape(1)
 
 
-@wrong("the host waited for the device", row="the host never waits")
+@wrong("a loss that is nan was left out", row="the sum, on the losses' device")
 def skips_nan(losses):
     return sum(loss.detach() for loss in losses if not loss.isnan())
 
@@ -190,3 +192,19 @@ def in_inference_mode(losses):
 @right
 def joined(losses):
     return torch.cat([l.detach().reshape(1) for l in losses]).sum()
+
+
+@wrong("the total still holds a graph", row="without a graph")
+def reduced_without_grad(losses):
+    with torch.no_grad():
+        return functools.reduce(torch.add, losses)
+
+
+@wrong("the total still holds a graph", row="without a graph")
+def detached_as_they_are_added(losses):
+    return functools.reduce(lambda total, loss: total.detach() + loss.detach(), losses)
+
+
+@wrong("a loss that is nan was left out", row="the sum, on the losses' device")
+def skips_nan_on_the_device(losses):
+    return torch.stack(losses).detach().nansum()

@@ -260,3 +260,38 @@ def each_device_once(batch, devices):
 @wrong("cut first, then move", row="a part moves once, or not at all")
 def moved_whole(batch, devices):
     return in_form(batch, devices, lambda t, ds: [t.to(d).tensor_split(len(ds))[i] for i, d in enumerate(ds)])
+
+
+@wrong("became parts of [", row="nested batches keep their form")
+def by_chunk_where_it_nests(batch, devices):
+    if torch.is_tensor(batch):
+        return items_first(batch, devices)
+
+    def cut(x, devices):
+        parts = [*x.chunk(len(devices)), *[x[:0]] * len(devices)]
+        return [part.to(at) for part, at in zip(parts, devices, strict=False)]
+
+    return _walk(batch, devices, cut)
+
+
+@wrong("part 0 is a Tensor, not a tuple", row="nested batches keep their form")
+def a_tuple_of_one_is_what_is_in_it(batch, devices):
+    if isinstance(batch, tuple) and len(batch) == 1:
+        return a_tuple_of_one_is_what_is_in_it(batch[0], devices)
+    return items_first(batch, devices)
+
+
+@wrong("2 parts for 3 devices", row="nested batches keep their form")
+def fewer_parts_for_fewer_rows(batch, devices):
+    if torch.is_tensor(batch):
+        return items_first(batch, devices)
+    rows = len(pytree.tree_leaves(batch)[0])
+    return items_first(batch, devices[: max(rows, 1)])
+
+
+@wrong("was returned while its copy was still under way", row="a part on the CPU has arrived")
+def one_tensor_without_waiting(batch, devices):
+    if not torch.is_tensor(batch):
+        return items_first(batch, devices)
+    parts = batch.tensor_split(len(devices))
+    return [part.to(at, non_blocking=True) for part, at in zip(parts, devices, strict=True)]

@@ -433,11 +433,11 @@ def the_largest_of_an_even_number(fn, device, repeats):
 
 
 @wrong("fn was called 8 times for 9 repeats", row="one slow call among many changes nothing")
-def seven_times_always(fn, device, repeats):
+def seven_times_at_most(fn, device, repeats):
     wait = (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
     fn()
     times = []
-    for _ in range(7):
+    for _ in range(min(repeats, 7)):
         wait()
         start = time.perf_counter()
         fn()
@@ -529,3 +529,61 @@ def by_numpys_median(fn, device, repeats):
         wait_for(device)
         ts.append(time.perf_counter_ns() - s)
     return float(np.median(ts) / 1000000000.0)
+
+
+@right
+def a_warm_up_before_each(fn, device, repeats):
+    times = []
+    for _ in range(repeats):
+        fn()
+        times.append(seconds_of(fn, device))
+    return statistics.median(times)
+
+
+@right
+def by_pytorchs_own_timer(fn, device, repeats):
+    from torch.utils import benchmark
+
+    def once():
+        fn()
+        wait_for(device)
+
+    once()
+    timer = benchmark.Timer("once()", globals={"once": once})
+    return statistics.median(timer.timeit(1).median for _ in range(repeats))
+
+
+@wrong("of one repeat one call is measured", row="one slow call among many changes nothing")
+def one_call_more(fn, device, repeats):
+    fn()
+    return statistics.median(seconds_of(fn, device) for _ in range(repeats + 1))
+
+
+@wrong("of one repeat one call is measured", row="one slow call among many changes nothing")
+def five_times_at_least(fn, device, repeats):
+    fn()
+    return statistics.median(seconds_of(fn, device) for _ in range(max(5, repeats)))
+
+
+@wrong("the time was rounded to whole milliseconds", row="the time of the work, in seconds")
+def to_three_digits(fn, device, repeats):
+    return round(plainly(fn, device, repeats), 3)
+
+
+@wrong("that is the first of the measured calls", row="one slow call among many changes nothing")
+def the_first_of_them(fn, device, repeats):
+    fn()
+    times = [seconds_of(fn, device) for _ in range(repeats)]
+    return times[0]
+
+
+@wrong("that is the last of the measured calls", row="one slow call among many changes nothing")
+def the_last_of_them(fn, device, repeats):
+    fn()
+    return [seconds_of(fn, device) for _ in range(repeats)][-1]
+
+
+@wrong("fn was called 9 times for 9 repeats: none is left", row="one slow call among many changes nothing")
+def eight_times_at_most(fn, device, repeats):
+    fn()
+    return statistics.median(seconds_of(fn, device) for _ in range(min(repeats, 8)))

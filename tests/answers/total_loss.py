@@ -257,3 +257,12 @@ def a_step_for_its_form(step, n):
     for _ in range(n):
         t = t + step().detach()
     return t
+
+
+@wrong("2 graphs of earlier steps were still alive", row="no graph outlives its step")
+def keeps_the_last_two(step, n):
+    total, last, before = 0, None, None
+    for _ in range(n):
+        before, last = last, step()  # noqa: F841
+        total = total + last.detach()
+    return total

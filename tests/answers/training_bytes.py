@@ -1,6 +1,7 @@
 """Answers to training_bytes."""
 
 import copy
+import math
 
 import torch
 from bank import right, wrong
@@ -330,3 +331,49 @@ def place_in_a_list(model, optimizer_name):
     return sum(p.nbytes for p in model.parameters()) + (k + 1) * sum(
         p.nbytes for p in model.parameters() if p.requires_grad
     )
+
+
+@wrong("the model's mode was changed", row="parameters, gradients, optimizer state")
+def in_training_mode(model, optimizer_name):
+    model.train()
+    return three_sums(model, optimizer_name)
+
+
+@wrong("that is not what training with 'sgd' takes", row="each dtype at its size, shared parameters once")
+def two_bytes_or_four(model, optimizer_name):
+    times = states(optimizer_name)
+    return sum(
+        p.numel() * (2 if p.dtype == torch.float16 else 4) * (2 + times if p.requires_grad else 1)
+        for p in model.parameters()
+    )
+
+
+@wrong("that is not what training with 'sgd' takes", row="parameters, gradients, optimizer state")
+def the_whole_storage(model, optimizer_name):
+    times = states(optimizer_name)
+    return sum(
+        p.untyped_storage().nbytes() * (2 + times if p.requires_grad else 1) for p in model.parameters()
+    )
+
+
+@wrong("that is not what training with 'sgd' takes", row="parameters, gradients, optimizer state")
+def rows_times_columns(model, optimizer_name):
+    times = states(optimizer_name)
+    return sum(
+        math.prod(p.shape[:2]) * p.element_size() * (2 + times if p.requires_grad else 1)
+        for p in model.parameters()
+    )
+
+
+@wrong("that is not what training with 'sgd' takes", row="what is not trained takes only its own place")
+def whatever_has_a_gradient(model, optimizer_name):
+    times = states(optimizer_name)
+    return sum(
+        p.nbytes * (2 + times if p.requires_grad or p.grad is not None else 1) for p in model.parameters()
+    )
+
+
+@wrong("the model was changed: a gradient", row="what is not trained takes only its own place")
+def sets_gradients_to_zero(model, optimizer_name):
+    model.zero_grad(set_to_none=False)
+    return three_sums(model, optimizer_name)

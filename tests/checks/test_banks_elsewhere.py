@@ -14,7 +14,7 @@ from devlab.checks.judge import judge
 from devlab.devices import bench
 
 # Right wherever there is float64, and on a Mac the same TypeError as any learner would get.
-NEEDS_FLOAT64 = {"InDoublePrecision"}
+NEEDS_FLOAT64 = {"InDoublePrecision", "in_double_on_the_way"}
 # Right on CUDA. PyTorch changes the dtype before the transfer on MPS, in both directions, so that one call
 # never moves the smaller form there when the dtype grows.
 COUNTS_ON_CUDA = {"in_one_call_where_that_is_best", "in_one_call_that_blocks_or_not"}

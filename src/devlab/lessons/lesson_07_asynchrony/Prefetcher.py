@@ -90,7 +90,7 @@ def _expect_batches(trial, prefetcher, wanted: list, when: str = "") -> None:
     for number, (got, batch) in enumerate(zip(found, wanted, strict=True)):
         other = next((place for place, one in enumerate(wanted) if _same(got, one)), number)
         if other != number:
-            headline = f"batch {other} came in the place of batch {number}"
+            headline = f"batch {other} came in the place of batch {number}{when}"
             expect.fail(headline, "the loader's batches in their order", f"batch {other}")
         what = f"batch {number}"
         if isinstance(batch, torch.Tensor):
@@ -105,8 +105,9 @@ def _expect_batches(trial, prefetcher, wanted: list, when: str = "") -> None:
 
 def _same(got: object, batch: object) -> bool:
     """Tell whether a batch that came is one of the loader's, wherever it is."""
-    both = isinstance(got, torch.Tensor) and isinstance(batch, torch.Tensor)
-    return both and got.shape == batch.shape and torch.equal(got.detach().cpu(), batch)
+    if not (isinstance(got, torch.Tensor) and isinstance(batch, torch.Tensor)) or got.is_meta:
+        return False
+    return got.layout is batch.layout and got.shape == batch.shape and torch.equal(got.detach().cpu(), batch)
 
 
 def _expect_part(trial, got: object, given: torch.Tensor, what: str) -> None:
@@ -137,6 +138,7 @@ def again(trial):
     expect.equal(length, 4, "len is not the loader's")
     for epoch in ("first", "second"):
         _expect_batches(trial, prefetcher, tensors, f", in the {epoch} epoch")
+        tensors.reverse()  # as a loader that shuffles gives them in another order each time
     for number in (0, 2):  # an epoch that is broken off leaves nothing to the next one
         _break_off(trial, prefetcher, number)
         _expect_batches(trial, prefetcher, tensors, ", after an epoch that was broken off")
@@ -203,15 +205,25 @@ def _expect_no_race(trial, parts: int) -> None:
             early.append(number)
         keep_busy(trial.device, 50e-6)
 
+    def step_elsewhere(number: int, batch: object) -> None:
+        step(number, batch)
+        clock.current.queues[trial.device.index] = streams.Stream(trial.device)._queue
+
     prefetcher, _ = _made(trial, _large(trial, 6, parts))
     with _observed(trial.device, lambda copy: ends.append(copy.end)):
         _through(trial, prefetcher, 6, step)
         ends.clear()
         with streams.Stream(trial.device):  # the second epoch is worked on in another stream
             _through(trial, prefetcher, 6, step)
+        waits = "nothing waits for the copy"
+        if not early:
+            ends.clear()
+            with streams.Stream(trial.device):  # and the third in another one for each batch
+                _through(trial, prefetcher, 6, step_elsewhere)
+            waits = "the stream that is current then does not wait for the copy"
     if early:
         expect.fail(
-            f"batch {early[0]} was given out before its copy had ended, and nothing waits for the copy",
+            f"batch {early[0]} was given out before its copy had ended, and {waits}",
             "the stream that computes waits for the copy",
             "work on the batch may begin before the batch is there",
         )
@@ -224,6 +236,7 @@ def overlapping(trial):
         return
     for parts in (1, 2):
         _expect_overlap(trial, parts, 1.2)
+    _expect_no_wait(trial)
     # A step that waits, as one that reads its loss does, leaves time only to a copy that was started before.
     if rule.following() == "cuda":  # under Apple's rules a copy takes hardly longer than starting it
         _expect_overlap(trial, 1, 1.5, waits=True)
@@ -248,6 +261,26 @@ def _expect_overlap(trial, parts: int, most: float, waits: bool = False) -> None
         f"at most {most:.2f} times the {least * 1e6:.0f} µs that either takes alone{when}",
         f"{spent}; {line}" if line else spent,
     )
+
+
+def _expect_no_wait(trial) -> None:
+    """Expect that a batch is given out at once: its copy takes longer than the host needs to start it."""
+    ends: list[float] = []
+    late: list[int] = []
+
+    def step(number: int, batch: object) -> None:
+        if ends[number : number + 1] and clock.now() >= ends[number]:
+            late.append(number)
+
+    prefetcher, _ = _made(trial, _large(trial, 6))
+    with _observed(trial.device, lambda copy: ends.append(copy.end)):
+        _through(trial, prefetcher, 6, step)
+    if late:
+        expect.fail(
+            f"the host waited until batch {late[0]} had arrived, and only a stream has to wait",
+            "a batch that is given out while it is still being copied",
+            "a wait of the host, such as `event.synchronize()`",
+        )
 
 
 def _times(trial, parts: int, waits: bool) -> tuple[float, float]:

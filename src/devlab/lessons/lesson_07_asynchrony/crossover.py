@@ -148,13 +148,18 @@ def first_size(trial):
 
 @crossover.row("the transfer counts")
 def transfer_counts(trial):
-    _judge(trial, *TABLES[2], 30, "not the first size at which the device wins, with its transfer")
+    headline = "not the first size at which the device wins, with its transfer"
+    _judge(trial, *TABLES[2], 30, headline)
+    # Each size has a transfer of its own, which need not grow with it.
+    _judge(trial, [10, 20, 30], [1.0, 6.0, 9.0], [3.0] * 3, [1.0, 7.0, 5.0], 30, headline)
+    _judge(trial, [10, 20, 30], [6.0, 6.0, 6.0], [3.0] * 3, [9.0, 7.0, 1.0], 30, headline)
 
 
 @crossover.row("an equal time is no win")
 def ties(trial):
     _judge(trial, *TABLES[3], 20, "at size 10 the two take equally long, and at 20 the device is faster")
-    _judge(trial, [10, 20], [4.0, 8.0], [3.0, 3.0], [0.999, 1.0], 10, "a narrow win is a win, too")
+    for gain in (2**-10, 2**-50):  # the second is the smallest that a float can hold here
+        _judge(trial, [10, 20], [4.0, 8.0], [3.0, 3.0], [1 - gain, 1.0], 10, "a narrow win is a win, too")
 
 
 @crossover.row("None where the CPU always wins")

@@ -80,7 +80,7 @@ class _Questions:
             if mark.device != device.index:
                 there = f"{device.type}:{mark.device}"
                 return f"the events were recorded in a stream of {there}, and fn works on {device}"
-            if mark.stream:
+            if mark.stream != torch.accelerator.current_stream(device).stream_id:
                 return "the events were recorded in another stream than the one that fn works in"
         between = last.calls - first.calls
         if between < 0:
@@ -113,7 +113,7 @@ def _expect_time(
 @event_time.row("the seconds that the work takes", only="accelerator")
 def event_seconds(trial):
     otherwise, asked = "that is not the time of one call", "a warm-up, then one run"
-    for length in (1.3 * LENGTH, 4 * LENGTH):  # no whole number of milliseconds, which rounding would pass
+    for length in (0.43 * LENGTH, 4 * LENGTH):  # rounded to tenths of a millisecond the first is another
         work = _expect_time(trial, lambda call, length=length: length, length, otherwise)
         if work.calls < 2:
             expect.fail("fn was called once: there was no warm-up", asked, "1 call")
@@ -146,6 +146,8 @@ def event_device(trial):
     if other is not None and trial.device.type == "sim":
         keep_busy(other, SLOW)  # on that one nothing is measured
     _expect_time(trial, slow_call(0), LENGTH, "another device's stream was measured")
+    with torch.Stream(trial.device):
+        _expect_time(trial, slow_call(0), LENGTH, "another stream than the current one was measured")
     now = torch.accelerator.current_device_index()
     if trial.device.type == "sim" and now != 0:
         headline = "your code changed the current device of the whole program"

@@ -37,7 +37,7 @@ LATER = {name: more * REFERENCE[name] for name, more in zip(FIGURES, (1, 11, 8, 
 EVEN = {"launch": 2.0**-20, "bandwidth": 2.0**34, "rate": 2.0**38, "half_rate": 2.0**38}
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
-COUNTED = ((32, 2048, 512), (1, 1000, 10), (5, 3, 7))
+COUNTED = ((32, 2048, 512), (1, 1000, 10), (5, 3, 7), (1024, 2048, 512))  # in all three regimes
 # In each call one time is at least a tenth longer than the others, and each mistake below shows in some.
 PLAIN = (
     (16, 16, 16, F32, REFERENCE),
@@ -108,6 +108,7 @@ def _slips(rows, inner, columns, dtype) -> dict[str, float]:
         "rows ÷ 2 is the lesson's estimate for a layer that is large beside its rows": rows / 2,
         "n ÷ 6 holds for square matrices in float32 alone": inner / 6,
         "the intensity was rounded to a whole number": (right // 1, round(right)),
+        "the intensity was rounded": tuple(round(right, digits) for digits in range(1, 8)),
     }
 
 
@@ -213,9 +214,9 @@ def _judge_intensity(trial, *counted) -> None:
         operations / sum(matrices),
         "not the operations ÷ the bytes that are read and written",
         lambda: _slips(*counted),
-        f"{{wanted:.6g}}: {operations:,} operations ÷ {sum(matrices):,} bytes",
-        "{got:.6g}",
-        within=1e-6,
+        f"{{wanted:.9g}}: {operations:,} operations ÷ {sum(matrices):,} bytes",
+        "{got:.9g}",
+        within=1e-9,
     )
 
 
@@ -259,5 +260,7 @@ def equal_times(trial):
     moving, computing = _times(*row, EVEN)[1], _times(*square, EVEN)[2]
     same = "launch and bytes take equally long here, and overhead comes before bandwidth"
     _judge_regime(trial, *row, EVEN | {"launch": moving}, headline=same)
+    same = "launch and operations take equally long here, and overhead comes before compute"
+    _judge_regime(trial, *square, EVEN | {"launch": computing, "bandwidth": 2.0**35}, headline=same)
     same = "all three take equally long here, and overhead comes first"
     _judge_regime(trial, *square, EVEN | {"launch": computing}, headline=same)

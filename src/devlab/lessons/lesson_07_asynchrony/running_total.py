@@ -28,7 +28,7 @@ def _with_graphs(trial) -> list[list[torch.Tensor]]:
     weight = trial.randn(4, seed=trial.seeds[0]).requires_grad_()
     first, *rest = [(weight * scale).square().sum() for scale in (1.0, 0.5, 3.0)]
     leaf = trial.randn(seed=trial.seeds[1]).requires_grad_()
-    return [[first, *rest], [first.detach(), *rest], [first, rest[0].detach(), leaf]]
+    return [[first, *rest], [first.detach(), *rest], [first, rest[0].detach(), leaf], [first]]
 
 
 stack = torch.stack
@@ -41,6 +41,7 @@ total = verbs.Same(
         "the first loss was counted twice": lambda losses: stack([losses[0], *losses]).sum(),
         "that is the last loss alone, and the sum of all is asked": lambda losses: losses[-1],
         "a loss that stands twice in the list was counted once": lambda losses: stack(losses).unique().sum(),
+        "a loss that is nan was left out, and the sum of all is nan": lambda losses: stack(losses).nansum(),
     },
     what="the sum",
     within=1e-4,
@@ -54,6 +55,7 @@ def the_sum(trial):
         total(trial, losses)
     total(trial, [losses[0], losses[1], losses[2], losses[1], losses[3]])
     total.each(trial, [(losses,) for losses in _with_graphs(trial)], within=1e-3)
+    total(trial, [losses[1], losses[0] * float("nan"), *losses])
 
 
 @running_total.row("without a graph")

@@ -14,8 +14,8 @@ from devlab.lessons.lesson_07_asynchrony import (
     timed,
 )
 
-UNEVEN = (0.3 * LENGTH, 0.6 * LENGTH, LENGTH, 1.5 * SLOW, SLOW)  # seconds of calls whose median is LENGTH
-EVEN = (0.3 * LENGTH, SLOW, LENGTH, 3 * LENGTH)  # the same for four calls: two are in the middle
+UNEVEN = [one * LENGTH for one in (1, 10, 0.45, 0.3, 0.6, 4, 30)]  # seconds of calls; LENGTH is their median
+EVEN = (LENGTH, 3 * LENGTH, 0.3 * LENGTH, SLOW)  # the same for four calls: two are in the middle
 COUNTED = "the first call, which is slow, was counted: call fn once before the calls that are measured"
 RUNNING = "the first call was still running when the clock started: wait for the device before you start it"
 
@@ -47,6 +47,8 @@ def _other_than_the_median(work: Work, repeats: int) -> dict[str, float]:
         "that is the middle of the times in the order in which they came: sort them first": (
             times[repeats // 2]
         ),
+        "that is the first of the measured calls, and the median is asked": times[0],
+        "that is the last of the measured calls, and the median is asked": times[-1],
         "that is the median divided by `repeats`, and it is the time of one call": median / repeats,
     }
 
@@ -61,13 +63,14 @@ def _expect_calls(work: Work, repeats: int, warm: int = 0) -> None:
 
 @time_op.row("the time of the work, in seconds")
 def the_time(trial):
-    for length, repeats in ((LENGTH, 5), (3 * LENGTH, 4)):
+    for length, repeats in ((1.3 * LENGTH, 5), (3 * LENGTH, 4)):  # no whole number of milliseconds first
         got, work = timed(trial, lambda call, length=length: length, (repeats,))
         known = {
             "that is the time of all measured calls together, and the median of one is asked": (
                 repeats * length
             ),
             "the time of one call was divided by `repeats`, which one call does not need": length / repeats,
+            "the time was rounded to whole milliseconds": round(length, 3),
         }
         expect_seconds(trial, got, length, "that is not the time of one call", known)
         _expect_calls(work, repeats)
@@ -90,22 +93,35 @@ def nothing_older(trial):
 
 @time_op.row("one slow call among many changes nothing")
 def median(trial):
+    # Each call takes twice as long as the one before it, so more than one measured call gives another time.
+    got, work = timed(trial, lambda call: LENGTH * 2 ** min(call, 6), (1,))
+    more = "that is not the time of the last call: of one repeat one call is measured, the others warm up"
+    expect_seconds(trial, got, work.lengths[-1], more, plain=True)
     otherwise = "that is not the median of the measured calls"
     moved = "one slow call of many has moved the result, which it does not do to the median"
-    # Whatever the warm-up took, five calls in a row have each of the uneven lengths.
+    # Whatever the warm-up took, seven calls in a row have each of the uneven lengths. After one call, two or
+    # three the median is in one of the two cases neither the first nor the last nor the one between.
     cases = [
-        (lambda call: UNEVEN[call % 5], 5, otherwise),
+        (lambda call: UNEVEN[call % 7], 7, otherwise),
+        (lambda call: UNEVEN[(call + 1) % 7], 7, otherwise),
         (slow_call(4), 5, moved),
         (slow_call(4), 9, moved),
     ]
     for seconds, repeats, words in cases:
         got, work = timed(trial, seconds, (repeats,))
-        _expect_calls(work, repeats)
+        _expect_calls(work, repeats, warm=1)
         expect_seconds(trial, got, LENGTH, words, _other_than_the_median(work, repeats))
     # Of an even number there are two in the middle: either of them will do, and what lies between.
     got, work = timed(trial, lambda call: EVEN[call % 4], (4,))
-    _expect_calls(work, 4)
-    low, high = sorted(EVEN)[1:3]
-    if not length_of(trial, low) <= got <= length_of(trial, high):
+    _expect_calls(work, 4, warm=1)
+    pairs = [sorted(lengths)[1:3] for lengths in _perhaps_measured(work, 4)]
+    if not any(length_of(trial, low) <= got <= length_of(trial, high) for low, high in pairs):
+        low, high = pairs[0]
         nearest = low if got < length_of(trial, low) else high
         expect_seconds(trial, got, nearest, otherwise, _other_than_the_median(work, 4))
+
+
+def _perhaps_measured(work: Work, repeats: int) -> list[list[float]]:
+    """Return the calls that an answer may have measured: the last ones, or with warm-ups between them."""
+    latest = work.lengths[::-1]
+    return [latest[::step][:repeats] for step in range(1, work.calls // repeats + 1)]

@@ -10,6 +10,7 @@ from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.isolation import undisturbed
 from devlab.checks.probes import Called, Endless
+from devlab.checks.values import a_type
 from devlab.lessons.lesson_08_memory import MIB, books, gaps_filled, lesson
 
 PIECE = 12 * MIB  # a whole segment, so that nothing else fits beside it
@@ -62,10 +63,12 @@ class _Memory:
         return work
 
 
-def _judge_search(trial, room: int, limit: int) -> tuple[_Memory, list[int]]:
-    """Return what the search has left behind, and what it tried."""
+def _judge_search(
+    trial, room: int, limit: int, returns: Callable[[object], object] = lambda work: work
+) -> tuple[_Memory, list[int]]:
+    """Return what the search has left behind, and what it tried; `returns(work)` is what step returns."""
     memory, most = _Memory(room), min(room, limit)
-    got, tried = _searched(trial, memory.step, limit)
+    got, tried = _searched(trial, lambda n: returns(memory.step(n)), limit)
     if got is None and not room:
         expect.fail("None, where not even one sample fits", "0", "None")
     expect.kind(got, int, "an int", "the batch size")
@@ -92,6 +95,8 @@ def the_largest(trial):
         cases = [(13, 50), (odd, 64), (63, 64), (64, 64), (65, 64), (7, 12)]
         for room, limit in [*cases, (1, 9), (0, 9), (0, 1), (1, 1), (5, 1)]:
             _judge_search(trial, room, limit)
+        for returned in (None, 0.0, []):  # what step returns says nothing
+            _judge_search(trial, odd, 64, lambda work, returned=returned: returned)
 
 
 @largest_batch.row("any other error passes through")
@@ -103,6 +108,10 @@ def other_errors(trial):
         ValueError("odd batch"),
         KeyError("labels"),
         MemoryError("the host's, not the device's"),
+        TypeError("'NoneType' object is not callable"),
+        IndexError("list index out of range"),
+        AssertionError(),
+        torch.AcceleratorError("device-side assert triggered"),
     ):
 
         def step(n, error=error):
@@ -116,8 +125,8 @@ def other_errors(trial):
             if raised.error is not error:
                 raise
         else:
-            kind = type(error).__name__
-            expect.fail(f"a {kind} was taken for out of memory", f"the {kind} of step, passed on", got)
+            passed_on = f"the {type(error).__name__} of step, passed on"
+            expect.fail(f"{a_type(error)} was taken for out of memory", passed_on, got)
 
 
 @largest_batch.row("nothing of one try is left for the next")

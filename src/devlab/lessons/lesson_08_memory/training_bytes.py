@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from devlab.checks import expect, verbs
+from devlab.checks import cases, expect, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_08_memory import bytes_equal, in_blocks, lesson
 
@@ -99,6 +99,7 @@ def _judge_bytes(trial, model: nn.Module) -> None:
     """Judge all four names on a model."""
     model.to(trial.device)
     every, modes = list(model.parameters()), [module.training for module in model.modules()]
+    gradients = [parameter.grad.clone() for parameter in every if parameter.grad is not None]
     trained = _nbytes(parameter for parameter in every if parameter.requires_grad)
     with verbs.untouched(model, "the model was changed: `{path}`", "the model as it came"):
         for name, times in STATES.items():
@@ -108,6 +109,9 @@ def _judge_bytes(trial, model: nn.Module) -> None:
             bytes_equal(got, _nbytes(every) + (1 + times) * trained, headline, otherwise=otherwise)
         if [module.training for module in model.modules()] != modes:
             expect.fail("the model's mode was changed", "train or eval as it came", "another mode")
+    for before, now in zip(gradients, (one.grad for one in every if one.grad is not None), strict=True):
+        if not torch.equal(before, now):
+            expect.fail("the model was changed: a gradient", "the model as it came", "other numbers in it")
 
 
 @training_bytes.row("parameters, gradients, optimizer state")
@@ -119,6 +123,16 @@ def three_sums(trial):
     nested = nn.Sequential(nn.Sequential(nn.Linear(n, 3), nn.Sequential(nn.Linear(3, 4))))
     nested.scale = nn.Parameter(torch.ones(5))
     _judge_bytes(trial, nested)
+    shapes = nn.Sequential(nn.Conv2d(2, 3, 4), nn.PReLU())
+    shapes.scale = nn.Parameter(torch.ones(()))
+    _judge_bytes(trial, shapes)
+    part = nn.Linear(1, n)
+    part.weight = nn.Parameter(torch.ones(n, 9, device=trial.device)[:, :1])  # of memory that holds more
+    _judge_bytes(trial, part)
+    mixed = nn.Sequential(nn.Linear(n, 2), nn.Dropout(0.5))
+    mixed[1].eval()
+    _judge_bytes(trial, mixed)
+    _judge_bytes(trial, mixed.eval())
 
 
 @training_bytes.row("what is not trained takes only its own place")
@@ -129,13 +143,18 @@ def frozen(trial):
     _judge_bytes(trial, nn.Linear(6, 6).requires_grad_(False))
     half = nn.Linear(6, 4)
     half.bias.requires_grad_(False)
-    half.weight.grad = torch.zeros(4, 6)  # what is left of a step stays there
+    half.weight.grad = torch.ones(4, 6)  # what is left of a step stays there
+    _judge_bytes(trial, half)
+    half.weight.requires_grad_(False)  # and is no gradient of training any more
+    half.bias.requires_grad_(True)
     _judge_bytes(trial, half)
 
 
 @training_bytes.row("each dtype at its size, shared parameters once")
 def dtypes_and_shared(trial):
-    _judge_bytes(trial, nn.Sequential(nn.Linear(7, 5).to(torch.float16), nn.Linear(5, 3)))
+    dtypes = [torch.float16, torch.bfloat16] + [torch.float64] * cases.holds(trial.device, torch.float64)
+    for dtype in dtypes:
+        _judge_bytes(trial, nn.Sequential(nn.Linear(7, 5).to(dtype), nn.Linear(5, 3)))
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     model[2].weight = model[0].weight
     _judge_bytes(trial, model)

@@ -7,7 +7,7 @@ from torch import nn
 
 from devlab.checks import expect, verbs
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_09_several_devices import expect_at_most, expect_gradients, lesson
+from devlab.lessons.lesson_09_several_devices import CPU, expect_at_most, expect_gradients, lesson
 from devlab.watching.watch import watch
 
 TwoStage = lesson.exercise(
@@ -81,6 +81,7 @@ def halves_in_place(trial):
         _expect_as_given(trial, devices)
         for name, part, device in zip(("first", "second"), reference, devices, strict=True):
             _expect_half(tensors, part, device, name)
+        _expect_one_move(trial, devices)
         x = trial.randn(6, 5, seed=trial.seeds[1], on=devices[0])
         model.train(), reference.train()  # in training mode the second half normalizes by the batch
         got = _run(trial, model, x)
@@ -91,18 +92,35 @@ def halves_in_place(trial):
 
 def _expect_as_given(trial, devices: Devices) -> None:
     """Expect the halves of a model as they came: each in its own mode, a frozen parameter still frozen."""
-    first, second = _halves(trial.seeds[0])
-    first[0].bias.requires_grad_(False)
-    model = trial.call(first, second, devices, changes=True)
-    evaluating = [type(one).__name__ for one in model.modules() if not (one.training or [*one.children()])]
-    if sorted(evaluating) != ["BatchNorm1d", "Linear"]:
-        asked = "the first half as it came, training, and the second evaluating"
-        said = f"evaluating: {', '.join(evaluating) or 'nothing'}"
-        expect.fail("making the model has changed a half's mode", asked, said)
-    frozen = sum(not parameter.requires_grad for parameter in model.parameters())
-    if frozen != 1:
-        headline = "making the model has changed which parameters are trained"
-        expect.fail(headline, "1 frozen parameter, as it came", f"{frozen} frozen")
+    for training in (0, 1):
+        halves = _halves(trial.seeds[0])
+        for place, half in enumerate(halves):
+            half.train(place == training)
+        halves[1][0].eval()  # in a half that trains, too, a part may evaluate
+        halves[0].requires_grad_(False)
+        halves[1][1].weight.requires_grad_(False)
+        model, reference = _made(trial, devices, *halves)
+        _expect_state(model, reference, "making the model")
+        _run(trial, model, trial.randn(6, 5, seed=trial.seeds[0], on=devices[0]))
+        _expect_state(model, reference, "a call of the model")
+
+
+def _expect_state(model: nn.Module, reference: nn.Module, what: str) -> None:
+    """Expect the reference's modes and frozen parameters; `what` says after what."""
+    found, asked = (
+        sorted(f"{one}" for one in side.modules() if not (one.training or [*one.children()]))
+        for side in (model, reference)
+    )
+    if found != asked:
+        headline = f"{what} has changed a half's mode"
+        expect.fail(headline, *(f"evaluating: {', '.join(one) or 'nothing'}" for one in (asked, found)))
+    found, asked = (
+        sorted(f"{list(one.shape)}" for one in side.parameters() if not one.requires_grad)
+        for side in (model, reference)
+    )
+    if found != asked:
+        headline = f"{what} has changed which parameters are trained"
+        expect.fail(headline, *(f"frozen, by shape: {', '.join(one) or 'none'}" for one in (asked, found)))
 
 
 def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.device, name: str) -> None:
@@ -112,6 +130,19 @@ def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.dev
             headline = f"the {name} half was left on {found[0].device} when the model was made"
             said = f"a parameter or buffer of it on {found[0].device}"
             expect.fail(headline, f"the {name} half on {device}", said)
+
+
+def _expect_one_move(trial, devices: Devices) -> None:
+    """Expect each parameter and buffer to go once, from the CPU to its own device, as the model is made."""
+    halves = _halves(trial.seeds[0])
+    count = sum(
+        len([*half.parameters(), *half.buffers()])
+        for half, device in zip(halves, devices, strict=True)
+        if device != CPU
+    )
+    _, log = trial.watched(*halves, devices, changes=True)
+    needed = "each parameter and buffer of a half once, straight to its own device"
+    expect_at_most(log, count, needed)
 
 
 @TwoStage.row("gradients flow back through both halves")
@@ -125,10 +156,11 @@ def gradients_flow(trial):
         words = {"none": "no gradient reached {what}", "asked": "a gradient for each parameter"}
         verbs.flows(got, parameter, None, name, cut="the output has lost its graph", **words)
         _expect_gradients(model, reference)
-        model.zero_grad(), reference.zero_grad()
-        x = trial.randn(6, 5, seed=trial.seeds[1], on=devices[0]).requires_grad_()
-        expect_gradients(_run(trial, model, x), reference, {"x": x}, "the output")
-        _expect_gradients(model, reference)
+        for start in devices:
+            model.zero_grad(), reference.zero_grad()
+            x = trial.randn(6, 5, seed=trial.seeds[1], on=start).requires_grad_()
+            expect_gradients(_run(trial, model, x), reference, {f"x on {start}": x}, "the output")
+            _expect_gradients(model, reference)
 
 
 def _expect_gradients(model: nn.Module, reference: nn.Module) -> None:

@@ -36,14 +36,19 @@ def expect_at_most(log: Log, count: int, needed: str, size: int | None = None, w
         verbs.counts(log.events.transfers, 0, headline, needed, MOVES)
 
 
-def expect_straight(log: Log, tensors: list[torch.Tensor], device: torch.device) -> None:
-    """Expect each tensor to go to the device at most once, straight, and not at all where it is there."""
+def expect_straight(
+    log: Log, tensors: list[torch.Tensor], device: torch.device, itemsize: int | None = None
+) -> None:
+    """Expect each tensor to go to the device at most once, straight, and not at all where it is there.
+
+    `itemsize` is how many bytes a number may take on the way, if that is not what it takes in the tensor.
+    """
     away = [tensor for tensor in tensors if tensor.device != device]
     needed = f"each tensor that is not on {device} once, straight, and none that is there already"
     detours = [copy for copy in log.events.transfers if copy.target != str(device)]
     headline = f"something goes from {{one.source}} to {{one.target}}, and all is wanted on {device}"
     verbs.counts(detours, 0, headline, needed, MOVES)
-    size = sum(tensor.nbytes for tensor in away)
+    size = sum(tensor.numel() * (itemsize or tensor.itemsize) for tensor in away)
     expect_at_most(log, len(away), needed, size, "something goes twice")
 
 

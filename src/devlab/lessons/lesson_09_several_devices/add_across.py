@@ -7,6 +7,7 @@ import torch
 
 from devlab.checks import cases, expect, verbs
 from devlab.lessons.lesson_09_several_devices import (
+    MOVES,
     expect_at_most,
     expect_gradients,
     have_float64,
@@ -35,7 +36,7 @@ def _routes(trial) -> Iterator[tuple[torch.device, torch.device, torch.device]]:
 
 def _late(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: torch.Tensor, out) -> None:
     """Say so where x or y was read before it had arrived."""
-    if torch.equal(got.detach().cpu(), wanted):
+    if got.is_meta or torch.equal(got.detach().cpu(), wanted):
         return
     with verbs.aside(trial):
         _, log = trial.watched(x, y, out)
@@ -66,9 +67,9 @@ total = verbs.Same(
 def sum_there(trial):
     for seed, (x_at, y_at, out) in enumerate(_routes(trial), trial.seeds[0]):
         x, y = trial.randn(4, 3, seed=seed, on=x_at), trial.randn(4, 3, seed=seed + 50, on=y_at)
-        total(trial, x, y, out, on=out)
-        if y_at != x_at:
-            total(trial, y, x, out, on=out)
+        for one, other in ((x, y), (y, x))[: 1 + (y_at != x_at)]:
+            got = verbs.at_once(trial, one, other, out, what="the sum")
+            total.compare(trial, got, one, other, out, on=out)
 
 
 @add_across.row("shapes and dtypes as + gives them")
@@ -111,3 +112,7 @@ def few_transfers(trial):
         for given in (y, y[0, 0]) if together else (y,):
             _, log = trial.watched(x, given, out)
             expect_at_most(log, 0 if together else 2, needed)
+            places = (x_at, y_at, out)
+            astray = [one for one in log.events.transfers if torch.device(one.target) not in places]
+            headline = "something goes to {one.target}, which has no part in the sum"
+            verbs.counts(astray, 0, headline, needed, MOVES)

@@ -194,3 +194,6 @@ def by_ddp(trial):
         if not report.forwards:
             headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
             expect.fail(headline, "the model wrapped, and the wrapped model called", "a model alone")
+        if report.backwards > 1:
+            headline = f"backward was called {report.backwards} times in rank {rank}, and once is asked"
+            expect.fail(headline, "one backward, of the loss of all its rows", f"{report.backwards} calls")

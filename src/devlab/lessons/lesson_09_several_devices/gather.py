@@ -81,7 +81,7 @@ def joined(trial):
 def any_parts(trial):
     places = cases.places(trial)
     x = trial.randn(6, 3, seed=trial.seeds[0])
-    for sizes in ([6], [2, 2, 2], [3, 3, 0], [0, 6], [1, 2, 0, 3], [0, 0]):
+    for sizes in ([6], [2, 2, 2], [3, 3, 0], [0, 6], [1, 2, 0, 3], [1, 1, 2, 2], [0, 0]):
         devices = [places[number % len(places)] for number in range(len(sizes))]
         _gather(trial, x, sizes, devices, trial.device)
         _gather(trial, x[:, 0], sizes, devices, trial.other())
@@ -92,7 +92,12 @@ def joined_nested(trial):
     here, there = trial.device, trial.other()
     for target in cases.places(trial):
         _gather(trial, make_batch(trial, 7), [4, 3], [here, there], target)
-    _gather(trial, make_batch(trial, 4), [2, 1, 1], [here, there, here], here)
+    for sizes in ([2, 1, 1], [0, 3, 1], [0, 0, 0]):
+        _gather(trial, make_batch(trial, 4), sizes, [here, there, here], here)
+    _gather(trial, make_batch(trial, 4), [4], [there], here)
+    x, y = trial.randn(5, 2, seed=trial.seeds[2]), trial.randint(0, 9, (5,))
+    for batch in ((x, y), [y, x], (x,), [{"x": x}]):
+        _gather(trial, batch, [3, 2], [here, there], there)
     parts = _leaves(trial, [here, there, here], 2)
     whole = trial.call([{"x": one} for one in parts], here)
     expect_alike(whole, {"x": torch.cat([one.detach().cpu() for one in parts])}, here, "the whole")

@@ -36,10 +36,7 @@ def _scatter(trial, batch: object, devices: list[torch.device]) -> None:
     rows, count = len(tensors_in(batch)[0]), len(devices)
     whole, start = rows_of(batch, 0, rows), 0
     parts = trial.call(batch, devices)
-    expect.kind(parts, (list, tuple), "a list of parts")
-    if len(parts) != count:
-        headline = f"{verbs.times(len(parts), 'part')} for {verbs.times(count, 'device')}"
-        expect.fail(headline, f"{verbs.times(count, 'part')}, one for each device", parts)
+    _expect_count(parts, count)
     given = f"{verbs.times(rows, 'row')} for {verbs.times(count, 'device')}"
     sizes = [len(found[0]) if (found := tensors_in(part)) and found[0].dim() else 0 for part in parts]
     for number, (part, device, size) in enumerate(zip(parts, devices, sizes, strict=True)):
@@ -55,6 +52,14 @@ def _scatter(trial, batch: object, devices: list[torch.device]) -> None:
         start += size
     if start != rows:
         expect.fail(f"{start} of {rows} rows are in the parts", "every row in one part", f"{start} rows")
+
+
+def _expect_count(parts: object, count: int) -> None:
+    """Expect as many parts as there are devices."""
+    expect.kind(parts, (list, tuple), "a list of parts")
+    if len(parts) != count:
+        headline = f"{verbs.times(len(parts), 'part')} for {verbs.times(count, 'device')}"
+        expect.fail(headline, f"{verbs.times(count, 'part')}, one for each device", parts)
 
 
 @scatter.row("consecutive parts, each on its device")
@@ -83,12 +88,18 @@ def nested(trial):
     for rows in (6, 5):
         _scatter(trial, make_batch(trial, rows), [here, there])
         _scatter(trial, make_batch(trial, rows, on=there), [there, here])
+    for rows, devices in ((10, [here, there] * 2), (2, [there, here, here]), (3, [there])):
+        _scatter(trial, make_batch(trial, rows), devices)
+    x, y = trial.randn(5, 2, seed=trial.seeds[2]), trial.randint(0, 9, (5,))
+    for batch in ((x, y), [y, x], (x,), [{"x": x}]):
+        _scatter(trial, batch, [there, here])
 
 
 @scatter.row("a part moves once, or not at all")
 def parts_move_once(trial):
     for devices in ([trial.device, trial.other()], [trial.other(), trial.device], [trial.device] * 2):
         parts, log = trial.watched(make_batch(trial, 7), devices)
+        _expect_count(parts, len(devices))
         placed = zip(parts, devices, strict=True)
         away = tensors_in([part for part, device in placed if device != trial.device])
         needed, size = "one for each tensor of a part that is elsewhere", sum(one.nbytes for one in away)
@@ -97,7 +108,10 @@ def parts_move_once(trial):
 
 @scatter.row("a part on the CPU has arrived", only="accelerator")
 def parts_have_arrived(trial):
-    _, log = trial.watched(make_batch(trial, 5), [CPU, trial.device])
-    headline = "a part for the CPU was returned while its copy was still under way, and nothing waits for it"
-    asked = "a copy that the host waits for"
-    verbs.counts(still_under_way(log), 0, headline, asked, "{one.manner}, {one.line}")
+    for batch in (make_batch(trial, 5), trial.randn(5, 2)):
+        _, log = trial.watched(batch, [CPU, trial.device])
+        headline = (
+            "a part for the CPU was returned while its copy was still under way, and nothing waits for it"
+        )
+        asked = "a copy that the host waits for"
+        verbs.counts(still_under_way(log), 0, headline, asked, "{one.manner}, {one.line}")
