@@ -144,6 +144,9 @@ def buffers_as_built(trial):
                 headline = f"the buffer {name} is still on the meta device: no state_dict brings it"
                 expect.fail(headline, f"{name} on {device}, as build() makes it", buffers[name])
             expect.device(buffers[name], device, f"the buffer {name}")
+            if buffers[name].dtype != right.dtype:
+                headline = f"the buffer {name} is {buffers[name].dtype}, and build() makes it {right.dtype}"
+                expect.fail(headline, expect.describe(right), buffers[name])
             if not torch.equal(buffers[name].cpu(), right):
                 headline = f"the buffer {name} lacks the values that build() gives it: it is not in `state`"
                 expect.fail(headline, expect.describe(right), buffers[name])
@@ -155,10 +158,17 @@ def buffers_as_built(trial):
 
 @materialize.row("parameters that build() ties stay tied")
 def tied_stay_tied(trial):
-    model, *_ = _made(trial, trial.seeds[2], trial.device)
+    wanted = _real(trial.seeds[2])
+    with torch.no_grad():
+        wanted.decode.bias.copy_(wanted.encode.bias)
+    model = trial.call(_Build(), _state(wanted), trial.device)
+    expect.kind(model, nn.Module, "an nn.Module", "what is returned")
     if model.encode.weight is not model.decode.weight:
         headline = "encode.weight and decode.weight are two parameters now, and build() makes them one"
         expect.fail(headline, "one parameter under both names", "two with equal values")
+    if model.encode.bias is model.decode.bias:
+        headline = "encode.bias and decode.bias are one parameter now, and build() makes them two"
+        expect.fail(headline, "two, although `state` holds equal values for them", "one under both names")
 
 
 @materialize.row("the model is built on the meta device")
