@@ -287,3 +287,13 @@ def ties_what_is_equal(build, state, device):
     groups = [[one for one in state if torch.equal(state[name], state[one])] for name in named]
     tie(model, [[one for one in group if one in named] for group in groups])
     return model
+
+
+@wrong("the model was filled with random numbers before it got the values of state", row=META)
+def filled_first(build, state, device):
+    model = real_and_tied(build, device)
+    for module in model.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    model.load_state_dict(state)
+    return fill_other_buffers(model, state, build())

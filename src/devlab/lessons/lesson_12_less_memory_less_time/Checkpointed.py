@@ -203,7 +203,10 @@ def random_numbers(trial):
     for seed in trial.seeds:
         x = trial.randn(40, WIDTH, seed=seed).requires_grad_()
         module = _made(trial, nn.Sequential(nn.Dropout(0.5), nn.Identity()).to(trial.device))
-        got = _run(trial, module, x)
+        once, got = (_run(trial, module, x) for _ in range(2))
+        if torch.equal(once != 0, got != 0):
+            headline = "two forwards drew the same random numbers: dropout dropped the same elements"
+            expect.fail(headline, "new random numbers in each forward, as the block draws them", "one mask")
         seed_generators(seed + 1)  # what else a program draws before backward
         trial.run(got.sum().backward, label="backward through Checkpointed(block)", changes=True)
         if x.grad is None:

@@ -43,13 +43,24 @@ class _Positions(nn.Module):
         return x + self.table * self.odd
 
 
+class _Linear(nn.Linear):
+    """A layer that notes whether it was filled where its parameters take memory."""
+
+    filled = False
+
+    def reset_parameters(self) -> None:
+        """Fill the parameters with random numbers."""
+        self.filled = not self.weight.is_meta
+        super().reset_parameters()
+
+
 class _Net(nn.Module):
     """A model with all that matters here: tied and frozen parameters, buffers that are saved or are not."""
 
     def __init__(self, width: int = 6, tied: bool = True):
         super().__init__()
         self.positions = _Positions(width)
-        self.encode, self.decode = nn.Linear(width, width), nn.Linear(width, width)
+        self.encode, self.decode = _Linear(width, width), _Linear(width, width)
         self.norm = nn.BatchNorm1d(width)
         self.register_buffer("limit", torch.linspace(2, 3, width))
         self.encode.bias.requires_grad_(False)
@@ -182,6 +193,9 @@ def built_on_meta(trial):
         place = place or places[0]
         headline = f"the model was built on {place}: its parameters took memory and were filled for nothing"
         expect.fail(headline, 'build() inside `with torch.device("meta"):`', f"built on {', '.join(places)}")
+    if model.encode.filled or model.decode.filled:
+        headline = "the model was filled with random numbers before it got the values of state"
+        expect.fail(headline, "the values of state alone", "reset_parameters() where the memory is there")
 
 
 @materialize.row("the device gets and holds one model, no more", only="accelerator")
