@@ -221,3 +221,10 @@ def gathered_as_objects(tensor):
     parts = [None] * dist.get_world_size()
     dist.all_gather_object(parts, tensor.detach())
     return sum(parts) / len(parts)
+
+
+@wrong("TypeError: a floating tensor is needed", row=MEAN)
+def knows_three_dtypes(tensor):
+    if tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        raise TypeError("a floating tensor is needed")
+    return sum_of_a_copy(tensor)
