@@ -88,6 +88,8 @@ def _expect_gradients(model: nn.Module, ours: nn.Module, coefficient: float) -> 
             headline = "the gradients are unscaled and were not clipped"
         elif coefficient == 1 and length > 1:
             headline = "gradients shorter than the limit were made longer: clipping only shortens"
+        elif coefficient == 1 and length > 1e-2:
+            headline = "gradients shorter than the limit were shortened: they keep their length"
         elif length < coefficient * 1e-2:
             headline = "the gradients are much too short: clipped as they were scaled, or unscaled twice"
         asked = f"{coefficient:.4g} of the unscaled gradient"
@@ -116,7 +118,7 @@ def clipped(trial):
 @unscaled_clip.row("short gradients keep their length")
 def short_ones_stay(trial):
     for seed, share in zip(trial.seeds, (1.5, 20.0, 3e4), strict=True):
-        it = _Scaled(trial, seed)
+        it = _Scaled(trial, seed, factor=10.0)  # longer than 1, and shorter than the limit
         trial.call(it.optimizer, it.scaler, it.parameters, it.norm() * share, changes=True)
         _expect_gradients(it.model, it.ours, 1.0)
 
