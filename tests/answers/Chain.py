@@ -223,3 +223,30 @@ class AllOnTheFirst(nn.Module):
 
     def forward(self, x):
         return self.body(x.to(self.first))
+
+
+@wrong("making the model has changed the mode of a layer", row=PLACED)
+class EvaluatesAll(AsksBeforeEach):
+    def __init__(self, layers, placement):
+        super().__init__(layers, placement)
+        self.eval()
+
+
+@wrong("running the model has changed the mode of a layer", row=PLACED)
+class EvaluatesWhereItRuns(AsksBeforeEach):
+    def forward(self, x):
+        self.eval()
+        return super().forward(x)
+
+
+@wrong("a plain list registers no layer", row=PLACED)
+class RegistersWhatHasParameters(nn.Module):
+    def __init__(self, layers, placement):
+        super().__init__()
+        self.stages = [(layer.to(at), at) for layer, at in zip(layers, placement, strict=True)]
+        self.trained = nn.ModuleList(layer for layer in layers if [*layer.parameters()])
+
+    def forward(self, x):
+        for layer, device in self.stages:
+            x = layer(x.to(device))
+        return x

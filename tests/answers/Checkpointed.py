@@ -265,3 +265,96 @@ class NotRegistered(nn.Module):
 
     def forward(self, *args, **kwargs):
         return checkpoint(self.parts[0], *args, use_reentrant=False, **kwargs)
+
+
+class Kept(nn.Module):
+    """What most answers share."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def runs(self):
+        return contextlib.nullcontext(), buffers_kept(self.block)
+
+    def forward(self, *args, **kwargs):
+        return checkpoint(self.block, *args, use_reentrant=False, context_fn=self.runs, **kwargs)
+
+
+@wrong("no gradient reaches the input `shift`", row=NAMED)
+class GradientsForTheFirstAlone(Kept):
+    def forward(self, x, *args, **kwargs):
+        args = [one.detach() if isinstance(one, torch.Tensor) else one for one in args]
+        return super().forward(x, *args, **kwargs)
+
+
+@wrong("no gradient reaches the input `mask`", row=NAMED)
+class NoGradientsByName(Kept):
+    def forward(self, *args, **kwargs):
+        kwargs = {key: one.detach() if isinstance(one, torch.Tensor) else one for key, one in kwargs.items()}
+        return super().forward(*args, **kwargs)
+
+
+@wrong("missing 1 required positional argument: 'x'", row=NAMED)
+class OneInputByPosition(Kept):
+    def forward(self, x, *args, **kwargs):
+        return super().forward(x, *args, **kwargs)
+
+
+@wrong("a batch norm's buffers were not updated", row=ONCE)
+class PutsBackWhatTheFirstRunLeft(Kept):
+    def forward(self, *args, **kwargs):
+        @contextlib.contextmanager
+        def put_back():
+            try:
+                yield
+            finally:
+                for buffer, value in held:
+                    buffer.data.copy_(value)
+
+        def runs():
+            return contextlib.nullcontext(), put_back()
+
+        result = checkpoint(self.block, *args, use_reentrant=False, context_fn=runs, **kwargs)
+        held = [(buffer, buffer.clone()) for buffer in self.block.buffers()]
+        return result
+
+
+@wrong("a buffer that is not saved, deep in the block", row=ONCE)
+class KeepsWhatIsSaved(Kept):
+    @contextlib.contextmanager
+    def saved_kept(self):
+        held = {name: one.clone() for name, one in self.block.state_dict().items()}
+        try:
+            yield
+        finally:
+            self.block.load_state_dict(held)
+
+    def runs(self):
+        return contextlib.nullcontext(), self.saved_kept()
+
+
+@wrong("the block is not registered in the module", row=SAME)
+class ItsParametersAlone(Kept):
+    def __init__(self, block):
+        nn.Module.__init__(self)
+        self.parameters_of_it = nn.ParameterList(block.parameters())
+        self.__dict__["block"] = block
+
+
+@wrong("the block was put into another mode", row="without gradients as with them")
+class EvaluatesWithoutGradients(Kept):
+    def forward(self, *args, **kwargs):
+        if not torch.is_grad_enabled():
+            self.block.eval()
+        return super().forward(*args, **kwargs)
+
+
+@wrong("two forwards drew the same random numbers", row=RANDOM)
+class AlwaysOneSeed(Kept):
+    def forward(self, *args, **kwargs):
+        def run(*inputs):
+            torch.manual_seed(0)
+            return self.block(*inputs, **kwargs)
+
+        return checkpoint(run, *args, use_reentrant=False, context_fn=self.runs)

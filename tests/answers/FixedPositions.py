@@ -294,3 +294,14 @@ class ByNarrow(nn.Module):
 
     def forward(self, x):
         return torch.add(x, self.table.narrow(0, 0, x.shape[1]))
+
+
+@wrong("the result after the table has changed", row="the first rows, at every length")
+class KeepsATableForEachDevice(Mended):
+    def __init__(self, n, d):
+        super().__init__(n, d)
+        self._tables = {}
+
+    def forward(self, x):
+        table = self._tables.setdefault(x.device, self.table.to(x.device))
+        return x + table[: x.shape[1]]

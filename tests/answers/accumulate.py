@@ -291,3 +291,43 @@ def forgets_the_labels(model, batches, optimizer, device):
         total += loss.detach()
     optimizer.step()
     return total.item()
+
+
+@wrong("is not where one step by the gradient of all samples' mean takes it", row=STEP)
+def clipped(model, batches, optimizer, device):
+    total, samples = 0, count(batches)
+    optimizer.zero_grad()
+    for batch in batches:
+        x, y = moved(batch, device)
+        loss = F.cross_entropy(model(x), y) * len(y) / samples
+        loss.backward()
+        total += loss.detach()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return total.item()
+
+
+@wrong("gradients from before were counted", row=STEP)
+def zeroes_by_a_product(model, batches, optimizer, device):
+    total, samples = 0, count(batches)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad *= 0
+    for batch in batches:
+        x, y = moved(batch, device)
+        loss = F.cross_entropy(model(x), y) * len(y) / samples
+        loss.backward()
+        total += loss.detach()
+    optimizer.step()
+    return total.item()
+
+
+@wrong("the optimizer that was given took no step", row=STEP)
+def an_optimizer_of_its_own(model, batches, optimizer, device):
+    return weighted(model, batches, torch.optim.SGD(model.parameters(), lr=0.1), device)
+
+
+@wrong("a part of the model was put into another mode", row=ONE)
+def one_mode_for_all(model, batches, optimizer, device):
+    model.train(model.training)
+    return weighted(model, batches, optimizer, device)

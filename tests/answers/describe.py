@@ -203,3 +203,14 @@ def by_percent(x):
     return "{} on {}: {}".format(
         str(x.dtype).replace("torch.", ""), x.device, "x".join(map(str, x.shape)) or "()"
     )
+
+
+@wrong("the shape [2,3,1,4] is not in the text", row="it names the shape")
+def three_sizes_at_most(x):
+    return f"{x.dtype} {list(x.shape[:3])} {x.device}"
+
+
+@wrong("describing the tensor fetched values from the device", row="it reads no value")
+def reads_what_asks_for_a_gradient(x):
+    extra = f" norm {x.norm():.3g}" if x.requires_grad else ""
+    return f"{x.dtype} {list(x.shape)} {x.device}{extra}"

@@ -224,3 +224,23 @@ def module_by_module(model):
             if t is not None:
                 o[f"{m}.{n}" if m else n] = t.device
     return o
+
+
+@wrong("`2.0.0.0.weight` is not in the report", row="every parameter, by its dotted name")
+def two_levels_deep(model):
+    parts = [("", model), *((f"{name}.", child) for name, child in model.named_children())]
+    parts += [(f"{path}{name}.", child) for path, part in parts[1:] for name, child in part.named_children()]
+    return {
+        path + name: tensor.device
+        for path, part in parts
+        for name, tensor in [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+    }
+
+
+@wrong("`2.head.bias` is reported on another device than its own", row="each on its own device")
+def asks_each_layer_once(model):
+    found = {name: buffer.device for name, buffer in model.named_buffers()}
+    for path, part in model.named_modules():
+        own = dict(part.named_parameters(prefix=path, recurse=False))
+        found |= {name: next(iter(own.values())).device for name in own}
+    return found

@@ -646,3 +646,55 @@ def whatever_happens(model, loader, device):
     finally:
         for m, t in zip(ms, was, strict=False):
             m.training = t
+
+
+def counted(model, loader, device):
+    correct = total = 0
+    with torch.no_grad():
+        for batch in loader:
+            x, y = moved(batch, device)
+            correct += (model(x).argmax(1) == y).sum()
+            total += len(y)
+    return correct.item() / total
+
+
+@wrong("a model's Linear that came in training mode", row="the mode it found is restored")
+def puts_back_what_evaluated(model, loader, device):
+    was, evaluating = model.training, [module for module in model.modules() if not module.training]
+    model.eval()
+    accuracy = counted(model, loader, device)
+    model.train(was)
+    for module in evaluating:
+        module.eval()
+    return accuracy
+
+
+@wrong("a model's BatchNorm1d that came in evaluation mode", row="the mode it found is restored")
+def puts_back_the_children(model, loader, device):
+    was, modes = model.training, {child: child.training for child in model.children()}
+    model.eval()
+    accuracy = counted(model, loader, device)
+    model.training = was
+    for child, mode in modes.items():
+        child.train(mode)
+    return accuracy
+
+
+@wrong("`accuracy` of the model was changed", row="the mode it found is restored")
+def keeps_it_in_the_model(model, loader, device):
+    was = modes_of(model)
+    model.eval()
+    model.accuracy = counted(model, loader, device)
+    put_back(was)
+    return model.accuracy
+
+
+@wrong("a model's Linear that came in training mode", row="the mode it found is restored")
+def puts_back_the_normalizations(model, loader, device):
+    was = model.training
+    modes = {one: one.training for one in model.modules() if isinstance(one, torch.nn.BatchNorm1d)}
+    model.eval()
+    accuracy = counted(model, loader, device)
+    model.train(was)
+    put_back(modes)
+    return accuracy

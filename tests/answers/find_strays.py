@@ -411,3 +411,51 @@ def with_the_tool_of_lesson_05(model, batch):
     seen = {id(tensor) for _, tensor in found}
     found += pairs(batch, "batch", seen)
     return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("`model.encoder.1.center` is missing", row="attributes, lists and dicts elsewhere")
+def attributes_of_children_alone(model, batch):
+    home = next(model.parameters()).device
+    found = [*model.named_parameters(prefix="model"), *model.named_buffers(prefix="model")]
+    seen = {id(tensor) for _, tensor in found}
+    parts = [("model", model), *((f"model.{name}", part) for name, part in model.named_children())]
+    for path, part in parts:
+        for key, value in vars(part).items():
+            if key not in OWN:
+                found += pairs(value, f"{path}.{key}", seen)
+    found += pairs(batch, "batch", seen)
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong(
+    "`model.scales.0` is missing: a parameter in a plain list", row="attributes, lists and dicts elsewhere"
+)
+def takes_parameters_for_registered(model, batch):
+    home = next(model.parameters()).device
+    found = [*model.named_parameters(prefix="model")]
+    seen = {id(tensor) for _, tensor in found}
+    found += [one for one in pairs(model, "model", seen) if not isinstance(one[1], nn.Parameter)]
+    found += [(name, one) for name, one in pairs(model.__dict__, "model", set()) if "blocks" in name]
+    found += pairs(batch, "batch", seen)
+    return list({name: None for name, tensor in found if tensor.device != home})
+
+
+@wrong("`batch.state` is missing: a result in a graph", row="the batch, however deep")
+def leaves_alone(model, batch):
+    home = next(model.parameters()).device
+    return [name for name, one in everything(model, batch) if one.is_leaf and one.device != home]
+
+
+@wrong("is missing: it is on sim:0", row="parameters and buffers elsewhere")
+def the_first_in_the_state_dict_decides(model, batch):
+    home = next(iter(model.state_dict().values())).device
+    return [name for name, tensor in everything(model, batch) if tensor.device != home]
+
+
+@wrong("one tensor is listed twice", row="what is in place is not named; each once")
+def every_name_of_a_parameter(model, batch):
+    home = next(model.parameters()).device
+    found = [*model.named_parameters(prefix="model", remove_duplicate=False)]
+    seen = {id(tensor) for _, tensor in found}
+    found += [*pairs(model, "model", seen), *pairs(batch, "batch", seen)]
+    return [name for name, tensor in found if tensor.device != home]

@@ -667,3 +667,9 @@ def summed_and_divided(model, loader, optimizer, device, epochs):
             n += len(y)
         out.append(float(t) / n)
     return out
+
+
+@wrong("3.bias came frozen and can be trained now", row="every batch of every epoch trains the model")
+def trains_what_is_frozen(model, loader, optimizer, device, epochs):
+    model.requires_grad_(True)
+    return summed_on_the_device(model, loader, optimizer, device, epochs)

@@ -172,3 +172,19 @@ def backward_already(model, batch, device):
 def shares_in_evaluation_mode(model, batch, device):
     logits = model(batch[0].to(device))
     return logits if model.training else logits.softmax(1)
+
+
+@wrong("2 transfers, where the inputs can go to sim:0 in one", row="the model stays as it is")
+def moved_in_vain_first(model, batch, device):
+    batch[0].to(device)
+    return model(batch[0].to(device))
+
+
+@wrong("4 transfers, where the inputs can go to sim:0 in one", row="the model stays as it is")
+def row_by_row(model, batch, device):
+    return model(torch.stack([row.to(device) for row in batch[0]]))
+
+
+@right
+def as_a_tensor_there(model, batch, device):
+    return model(torch.as_tensor(batch[0], device=device))

@@ -166,7 +166,7 @@ def five_by_heart(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("the values of the new state are wrong", row="a first step, without a state")
+@wrong("the cell was changed", row="a first step, without a state")
 def goes_on_by_itself(cell, x, state):
     if state is None:
         state = getattr(cell, "last", None)
@@ -175,7 +175,7 @@ def goes_on_by_itself(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("the cell's parameters were changed", row="a first step, without a state")
+@wrong("the cell was changed", row="a first step, without a state")
 def in_double_precision(cell, x, state):
     state = x.new_zeros(len(x), cell.hidden_size) if state is None else state.to(x.device)
     if x.device.type == "mps":
@@ -207,3 +207,40 @@ def state_by_the_cpu(cell, x, state):
 def zeros_like_the_weights(cell, x, state):
     h = cell.weight_hh.new_zeros(x.size(0), cell.hidden_size) if state is None else state
     return cell.forward(x, h.to(x.device))
+
+
+@wrong("the cell was changed", row="a first step, without a state")
+def in_evaluation_mode(cell, x, state):
+    cell.eval()
+    return from_x(cell, x, state)
+
+
+@wrong("the cell was changed", row="a first step, without a state")
+def in_training_mode(cell, x, state):
+    cell.train()
+    return from_x(cell, x, state)
+
+
+@wrong("the cell was changed", row="a first step, without a state")
+def wipes_gradients(cell, x, state):
+    cell.zero_grad(set_to_none=False)
+    return from_x(cell, x, state)
+
+
+@wrong("no gradient reaches x", row="gradients flow back, into x and the state")
+def cuts_off_x_where_a_state_comes(cell, x, state):
+    return from_x(cell, x if state is None else x.detach(), state)
+
+
+@wrong("your code raised AttributeError", row="a first step, without a state")
+def zeros_from_the_bias(cell, x, state):
+    if state is None:
+        state = cell.bias_hh.new_zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state.to(x.device))
+
+
+@right
+def zeros_brought_to_the_dtype_there(cell, x, state):
+    if state is None:
+        state = torch.zeros(len(x), cell.hidden_size, device=x.device)
+    return cell(x, state.to(x.device, x.dtype))

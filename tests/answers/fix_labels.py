@@ -156,3 +156,9 @@ def one_hot_there(logits, labels):
     return functional.cross_entropy(
         logits, functional.one_hot(labels.to(logits.device), logits.shape[1]).to(logits.dtype)
     )
+
+
+@wrong("7 transfers, where the labels can go to sim:0 in one", row="labels from any device")
+def label_by_label(logits, labels):
+    there = torch.stack([label.to(logits.device) for label in labels])
+    return functional.cross_entropy(logits, there)

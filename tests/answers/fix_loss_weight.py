@@ -169,3 +169,20 @@ def like_the_logits(logits, labels, weight):
 def normalized(logits, labels, weight):
     w = weight.to(logits.device)
     return functional.cross_entropy(logits, labels, weight=w / w.sum())
+
+
+@wrong("3 transfers, where the weight can go to sim:0 in one", row="a weight from any device")
+def class_by_class(logits, labels, weight):
+    there = torch.stack([one.to(logits.device) for one in weight])
+    return functional.cross_entropy(logits, labels, weight=there)
+
+
+@wrong("your code raised RuntimeError", row="each label counts by its class's weight")
+def always_in_float32(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight.to(logits.device, torch.float32))
+
+
+@right
+def by_one_hot_rows(logits, labels, weight):
+    shares = functional.one_hot(labels, logits.shape[1]) * weight.to(logits.device)
+    return -(shares * logits.log_softmax(1)).sum() / shares.sum()

@@ -263,3 +263,37 @@ def scales_the_state(build, state, device):
     for value in state.values():
         value.mul_(2)
     return memory_then_values(build, state, device)
+
+
+@wrong("is torch.float32, and build() makes it torch.bool", row=BUFFERS)
+def buffers_as_numbers(build, state, device):
+    model = on_meta(build)
+    names = names_of(model)
+    model.load_state_dict({key: value.to(device) for key, value in state.items()}, assign=True)
+    tie(model, names)
+    for name, buffer in build().named_buffers():
+        if name not in state:
+            path, _, leaf = name.rpartition(".")
+            model.get_submodule(path).register_buffer(leaf, buffer.float().to(device), persistent=False)
+    return model
+
+
+@wrong("encode.bias and decode.bias are one parameter now", row=TIED)
+def ties_what_is_equal(build, state, device):
+    model = on_meta(build).to_empty(device=device)
+    model.load_state_dict(state)
+    fill_other_buffers(model, state, build())
+    named = dict(model.named_parameters())
+    groups = [[one for one in state if torch.equal(state[name], state[one])] for name in named]
+    tie(model, [[one for one in group if one in named] for group in groups])
+    return model
+
+
+@wrong("the model was filled with random numbers before it got the values of state", row=META)
+def filled_first(build, state, device):
+    model = real_and_tied(build, device)
+    for module in model.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    model.load_state_dict(state)
+    return fill_other_buffers(model, state, build())

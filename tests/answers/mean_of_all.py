@@ -172,3 +172,59 @@ def divided_twice(tensor):
     share = tensor.detach() / dist.get_world_size()
     dist.all_reduce(share)
     return share / dist.get_world_size()
+
+
+@wrong("rank 0 took an integer tensor", row=WHOLE)
+def refuses_long_integers_alone(tensor):
+    if tensor.dtype in (torch.int64, torch.int32):
+        raise TypeError("a floating tensor is needed")
+    total = tensor.detach().clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
+@wrong("refused an integer tensor after something had been sent", row=WHOLE)
+def looks_at_the_mean(tensor):
+    total = tensor.detach().clone()
+    dist.all_reduce(total)
+    mean = total / dist.get_world_size()
+    if mean.dtype != tensor.dtype:
+        raise TypeError(f"the mean of {tensor.dtype} is {mean.dtype}")
+    return mean
+
+
+@wrong("the input of rank 0 came back with requires_grad=False", row=MEAN)
+def unmarks_its_input(tensor):
+    refuse(tensor)
+    total = tensor.requires_grad_(False).clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
+@wrong("the values of rank 0's mean are wrong", row=MEAN)
+def through_float32(tensor):
+    refuse(tensor)
+    total = tensor.detach().float()
+    total = total.clone() if total.data_ptr() == tensor.data_ptr() else total
+    dist.all_reduce(total)
+    return (total / dist.get_world_size()).to(tensor.dtype)
+
+
+@wrong("the input of rank 0 was changed", row=MEAN)
+def an_empty_one_as_it_is(tensor):
+    return sum_of_a_copy(tensor) if tensor.numel() else tensor
+
+
+@right
+def gathered_as_objects(tensor):
+    refuse(tensor)
+    parts = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, tensor.detach())
+    return sum(parts) / len(parts)
+
+
+@wrong("TypeError: a floating tensor is needed", row=MEAN)
+def knows_three_dtypes(tensor):
+    if tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        raise TypeError("a floating tensor is needed")
+    return sum_of_a_copy(tensor)

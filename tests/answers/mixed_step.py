@@ -315,3 +315,33 @@ def looks_at_the_scale(model, batch, optimizer, scaler, device):
     if before == 0:
         raise ValueError("the scale is 0")
     return loss
+
+
+@wrong("is not where a step by this batch's unscaled gradient takes it", row=STEP)
+def clipped(model, batch, optimizer, scaler, device):
+    model.train()
+    x, y = moved(batch, device)
+    with half(device):
+        loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+@wrong("has not changed: was a step taken?", row=STEP)
+def zeroes_by_a_product(model, batch, optimizer, scaler, device):
+    model.train()
+    x, y = moved(batch, device)
+    with half(device):
+        loss = F.cross_entropy(model(x), y)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad *= 0
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()

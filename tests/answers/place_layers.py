@@ -182,3 +182,31 @@ def uses_the_sizes_up(sizes, budgets):
 @wrong("is a `return` missing?", row=FILLED)
 def no_return(sizes, budgets):
     device_by_device(sizes, budgets)
+
+
+@wrong("the layers are placed in another way", row=EXACT)
+def leaves_a_full_device(sizes, budgets):
+    placed, device, left = [], 0, budgets[0] if budgets else 0
+    for number, size in enumerate(sizes):
+        while device < len(budgets) and (left == 0 or size > left):
+            device += 1
+            left = budgets[device] if device < len(budgets) else 0
+        if device == len(budgets):
+            raise ValueError(f"layer {number} does not fit")
+        placed.append(device)
+        left -= size
+    return placed
+
+
+@wrong("your code raised ValueError", row=NAMED)
+def never_without_devices(sizes, budgets):
+    if not budgets:
+        raise ValueError("layer 0 does not fit: there is no device")
+    return device_by_device(sizes, budgets)
+
+
+@wrong("the error does not name layer 1", row=NAMED)
+def asks_for_the_largest_first(sizes, budgets):
+    if sizes and max(sizes) > max(budgets, default=0):
+        raise ValueError(f"layer {sizes.index(max(sizes))} does not fit")
+    return device_by_device(sizes, budgets)

@@ -144,3 +144,86 @@ def only_asserts(a, b):
 def a_tensor_of_bools(a, b):
     rtol, atol = TOLERANCES[a.dtype]
     return torch.isclose(a.cpu(), b.cpu(), rtol=rtol, atol=atol, equal_nan=True).all()
+
+
+EQUAL = "equal within float32's tolerance"
+SHAPES = "another shape is another result"
+NAN = "nan where nan is, inf where inf is"
+
+
+def doubles(a, b):
+    return *TOLERANCES[a.dtype], *(x.detach().cpu().double() for x in (a, b))
+
+
+def alike(a, b):
+    return (a == b) | (a.isnan() & b.isnan())
+
+
+@wrong("one element of them differs", row=EQUAL)
+def without_abs(a, b):
+    if a.shape != b.shape:
+        return False
+    rtol, atol, a, b = doubles(a, b)
+    near = (b - a <= atol + rtol * b.abs()) & a.isfinite() & b.isfinite()
+    return bool((near | alike(a, b)).all())
+
+
+@wrong("equal tensors are said to differ", row=EQUAL)
+def tolerance_without_abs(a, b):
+    if a.shape != b.shape:
+        return False
+    rtol, atol, a, b = doubles(a, b)
+    near = ((a - b).abs() <= atol + rtol * b) & a.isfinite() & b.isfinite()
+    return bool((near | (alike(a, b) & ~a.isfinite())).all())
+
+
+@wrong("its sign turned", row=EQUAL)
+def without_signs(a, b):
+    if a.shape != b.shape:
+        return False
+    rtol, atol, a, b = doubles(a, b)
+    return torch.allclose(a.abs(), b.abs(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+@wrong("each number counts by its own size", row=EQUAL)
+def by_the_largest(a, b):
+    if a.shape != b.shape or not torch.equal(a.isnan().cpu(), b.isnan().cpu()):
+        return False
+    rtol, atol, a, b = doubles(a, b)
+    if not torch.equal(a[a.isinf()], b[b.isinf()]):
+        return False
+    a, b = (x[x.isfinite()] for x in (a, b))
+    return not len(a) or bool((a - b).abs().max() <= atol + rtol * b.abs().max())
+
+
+@wrong("the shapes are [0, 4] and [3, 0]", row=SHAPES)
+def empty_is_empty(a, b):
+    return assert_close_caught(a, b) or a.numel() == b.numel() == 0
+
+
+@wrong("your code raised TypeError", row=SHAPES)
+def row_by_row(a, b):
+    return a.shape == b.shape and all(assert_close_caught(x, y) for x, y in zip(a, b, strict=True))
+
+
+@wrong("your code raised RuntimeError", row=SHAPES)
+def detaches_the_first_alone(a, b):
+    if a.shape != b.shape:
+        return False
+    rtol, atol = TOLERANCES[a.dtype]
+    a, b = a.detach().cpu().double().numpy(), b.cpu().double().numpy()
+    return bool(numpy.allclose(a, b, rtol, atol, equal_nan=True))
+
+
+@wrong("and the other numbers differ", row=NAN)
+def where_nan_is_alone(a, b):
+    if a.isnan().any() and b.isnan().any():
+        (a, b), infinite = (a.cpu(), b.cpu()), float("inf")
+        return torch.equal(a.isnan(), b.isnan()) and torch.equal(a == infinite, b == infinite)
+    return assert_close_caught(a, b)
+
+
+@wrong("the largest number of its dtype", row=NAN)
+def nan_and_inf_to_numbers(a, b):
+    same_nan = a.shape == b.shape and torch.equal(a.isnan().cpu(), b.isnan().cpu())
+    return same_nan and assert_close_caught(a.nan_to_num(), b.nan_to_num())

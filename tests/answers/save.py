@@ -185,3 +185,30 @@ def cloned(model, path):
 @right
 def with_the_default_protocol(model, path):
     torch.save(obj=model.state_dict(), f=path, pickle_protocol=2)
+
+
+@wrong("`body.1.training` of the model was changed", row="the model is untouched, where it was")
+def evaluates_and_puts_one_mode_back(model, path):
+    was = model.training
+    model.eval()
+    torch.save(model.state_dict(), path)
+    model.train(was)
+
+
+@wrong("of the model was changed", row="the model is untouched, where it was")
+def wipes_gradients(model, path):
+    model.zero_grad()
+    torch.save(model.state_dict(), path)
+
+
+@wrong("`saved_to` of the model was changed", row="the model is untouched, where it was")
+def remembers_the_file(model, path):
+    torch.save(model.state_dict(), path)
+    model.saved_to = str(path)
+
+
+@wrong("more20000 is in the file as well", row="a second file replaces the first")
+def into_what_was_there(model, path):
+    state = torch.load(path, weights_only=True) if os.path.exists(path) else {}
+    state.update(model.state_dict())
+    torch.save(state, path)

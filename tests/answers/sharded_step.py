@@ -54,7 +54,7 @@ def one_vector_for_each_rank(rank, world_size, model, state, lr):
 @right
 @torch.no_grad()
 def in_consecutive_parts(rank, world_size, model, state, lr):
-    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    trained = [(name, p) for name, p in model.named_parameters() if p.grad is not None]
     total, seen = sum(p.numel() for _, p in trained), 0
     for name, p in trained:
         middle = seen + p.numel() / 2
@@ -270,3 +270,29 @@ def for_two_alone(rank, world_size, model, state, lr):
         p.sub_(lr * state[name])
 
     step_with(rank, world_size, model, state, lr, update, largest_first(model, 2))
+
+
+@wrong("in the process of rank", row=EQUAL)
+def all_that_could_be_trained(rank, world_size, model, state, lr):
+    owners, load = {}, [0] * world_size
+    for name, p in sorted(model.named_parameters(), key=lambda pair: -pair[1].numel()):
+        if p.requires_grad:
+            owners[name] = load.index(min(load))
+            load[owners[name]] += p.numel()
+
+    def update(name, p):
+        state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + p.grad
+        p.sub_(lr * state[name])
+
+    step_with(rank, world_size, model, state, lr, update, owners)
+
+
+@wrong("the values of rank 0's 0.weight are wrong", row=EQUAL)
+def its_own_learning_rate(rank, world_size, model, state, lr):
+    by_broadcasts(rank, world_size, model, state, 0.05)
+
+
+@right
+def with_a_counter_in_a_tensor(rank, world_size, model, state, lr):
+    state["steps"] = state.get("steps", torch.zeros(1)) + 1
+    by_broadcasts(rank, world_size, model, state, lr)

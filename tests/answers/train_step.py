@@ -544,3 +544,23 @@ def zeros_for_what_is_frozen(model, batch, optimizer, device):
     loss.backward()
     optimizer.step()
     return loss.detach()
+
+
+@wrong("4 transfers for two tensors on sim:1", row="the batch may come from any device")
+def by_way_of_the_cpu(model, batch, optimizer, device):
+    return plain(model, [part if part.device == device else part.cpu() for part in batch], optimizer, device)
+
+
+@wrong(
+    "is not where one step of the optimizer by this batch's gradient takes it",
+    row="one step, by this batch's gradient alone",
+)
+def clipped_at_ten(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+    optimizer.step()
+    return loss.detach()

@@ -160,3 +160,9 @@ def clips_each_value(optimizer, scaler, parameters, limit):
 def clips_values_alone(optimizer, scaler, parameters, limit):
     scaler.unscale_(optimizer)
     return nn.utils.clip_grad_value_(parameters, limit)
+
+
+@wrong("gradients shorter than the limit were shortened", row=SHORT)
+def never_longer_than_one(optimizer, scaler, parameters, limit):
+    scaler.unscale_(optimizer)
+    return nn.utils.clip_grad_norm_(parameters, min(limit, 1.0))

@@ -317,7 +317,7 @@ REGISTERED = ("_parameters", "_buffers", "_modules")
 SIMPLE = frozenset({bool, int, float, str, type(None)})
 CONTAINERS = frozenset({list, tuple, set, dict, OrderedDict})
 
-# One thing that is held: itself, a tensor's gradient, and what can change of a tensor in its place.
+# One thing that is held: itself, a tensor's gradient, and what can change of the two in their place.
 Held = tuple[object, object, tuple]
 
 
@@ -354,7 +354,8 @@ def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) 
         place = f"{path}{key}"
         if isinstance(item, torch.Tensor):
             grad = item.grad if item.is_leaf else None
-            found[place] = item, grad, (item.device, item.requires_grad, item.dtype, _bytes(item))
+            numbers = _bytes(item), None if grad is None else _bytes(grad)
+            found[place] = item, grad, (item.device, item.requires_grad, item.dtype, *numbers)
             continue
         found[place] = item, None, ()
         kind = type(item)

@@ -120,7 +120,9 @@ def positions_right(trial):
         added.compare(trial, made(x), x, 9)
     x = trial.randn(2, 4, 2, seed=trial.seeds[1]).requires_grad_()
     verbs.flows(made(x), x, lambda one: one + _table(9, 2)[:4])
-    # The table may change at any time, as loading a state_dict changes it.
+    # The table may change at any time, as loading a state_dict changes it, and after every move.
+    for device in (*sources(trial)[1:], trial.device):
+        made.to(device)(x.detach().to(device))
     with torch.no_grad():
         _buffer(made).mul_(2)
     wanted = x.detach().cpu() + 2 * _table(9, 2)[:4]

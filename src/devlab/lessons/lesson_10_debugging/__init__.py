@@ -7,6 +7,7 @@ from torch import nn
 
 from devlab.checks import verbs
 from devlab.checks.exercise import Lesson
+from devlab.watching.watch import Log
 
 lesson = Lesson(
     "10_debugging",
@@ -25,6 +26,7 @@ lesson = Lesson(
 )
 
 NUMBER = 8  # bytes of one number, such as a fill value, which is no detour
+FEW = 2  # such numbers: more of them may be a tensor that goes element by element
 
 
 def only_looked_at(model: nn.Module) -> contextlib.AbstractContextManager[None]:
@@ -43,7 +45,7 @@ def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> o
     home = str(trial.device)
     if home == "cpu":
         return got
-    moved = [copy for copy in log.events.transfers if copy.bytes > NUMBER]
+    moved = whole_tensors(log)
     back = [copy for copy in moved if copy.source == home]
     verbs.counts(
         back,
@@ -60,6 +62,13 @@ def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> o
         headline, asked = f"{makes} made on the CPU and brought to {home} at each call", "made on"
     verbs.counts(moved, away, headline, f"{asked} {home}", "{last.line}")
     return got
+
+
+def whole_tensors(log: Log) -> list:
+    """Return the transfers of a log, but for a number or two."""
+    copies = log.events.transfers
+    numbers = [copy for copy in copies if copy.bytes <= NUMBER]
+    return copies if len(numbers) > FEW else [copy for copy in copies if copy.bytes > NUMBER]
 
 
 def sources(trial) -> tuple[torch.device, ...]:

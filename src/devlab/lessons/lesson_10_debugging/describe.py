@@ -50,7 +50,7 @@ def _said_shapes(text: str, device: torch.device) -> set[tuple[int, ...]]:
 
 @describe.row("it names the shape")
 def names_shape(trial):
-    for seed, shape in enumerate([(4, 3), (7,), (2, 5, 3), (), (0, 6), (1, 11)]):
+    for seed, shape in enumerate([(4, 3), (7,), (2, 5, 3), (), (0, 6), (1, 11), (2, 3, 1, 4)]):
         x = trial.randn(math.prod(shape), seed=trial.seeds[seed % 3]).reshape(shape)
         got = _text(trial, x)
         if shape not in _said_shapes(got, x.device):
@@ -84,7 +84,7 @@ def names_device(trial):
 @describe.row("it reads no value", only="accelerator")
 def reads_nothing(trial):
     x = trial.randn(3, 4, seed=trial.seeds[2])
-    for given in (x, x[0, 0], x[0, :2], x > 0, x.long(), trial.randn(20, 15)):
+    for given in (x, x[0, 0], x[0, :2], x > 0, x.long(), trial.randn(20, 15), x.clone().requires_grad_()):
         got, log = trial.watched(given)
         expect.kind(got, str, "a str")
         if log.transfers or log.synchronizations:

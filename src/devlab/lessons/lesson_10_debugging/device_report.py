@@ -51,10 +51,11 @@ def _net() -> nn.Module:
 
 @device_report.row("every parameter, by its dotted name")
 def reports_parameters(trial):
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2, bias=False)))
+    deep = nn.Sequential(nn.Sequential(nn.Sequential(nn.Linear(4, 2, bias=False))))
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), deep)
     model[0].bias.requires_grad_(False)
     model = model.to(trial.device)
-    _expect_report(trial, model, dict.fromkeys(("0.weight", "0.bias", "2.0.weight"), trial.device))
+    _expect_report(trial, model, dict.fromkeys(("0.weight", "0.bias", "2.0.0.0.weight"), trial.device))
     _expect_report(trial, nn.Linear(2, 3).to(trial.device), dict.fromkeys(("weight", "bias"), trial.device))
 
 
@@ -83,7 +84,8 @@ def reports_each(trial):
     model = _net().to(trial.device)
     model[0].to(other)
     model[1].running_var = model[1].running_var.to(other)
-    astray = ("0.weight", "0.bias", "1.running_var")
+    model[2].head.bias = nn.Parameter(torch.ones(2, device=other))
+    astray = ("0.weight", "0.bias", "1.running_var", "2.head.bias")
     wanted = {name: other if name in astray else trial.device for name in (*PARAMETERS, *BUFFERS)}
     _expect_report(trial, model, wanted)
 

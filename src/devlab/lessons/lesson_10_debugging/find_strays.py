@@ -54,11 +54,13 @@ def registered_ones(trial):
     for other in trial.others:
         model = cases.module(encoder=_encoder(), head=nn.Linear(4, 2)).to(trial.device)
         model.register_buffer("steps", torch.arange(4, device=other), persistent=False)
+        model.register_buffer("shift", torch.ones(3, device=other))
         model.head.to(other)
         model.encoder[1].running_mean = model.encoder[1].running_mean.to(other)
         away = f"it is on {other}, the first parameter on {trial.device}"
-        names = ("model.head.weight", "model.head.bias", "model.encoder.1.running_mean", "model.steps")
-        _expect(trial, model, {"x": trial.randn(2, 3)}, dict.fromkeys(names, away))
+        names = ("head.weight", "head.bias", "encoder.1.running_mean", "steps", "shift")
+        wanted = dict.fromkeys((f"model.{name}" for name in names), away)
+        _expect(trial, model, {"x": trial.randn(2, 3)}, wanted)
 
 
 @find_strays.row("attributes, lists and dicts elsewhere")
@@ -69,12 +71,15 @@ def plain_ones(trial):
         model = cases.module(encoder=_encoder()).to(trial.device)
         model.scale, model._cache = away.clone(), {"key": away.clone(), 7: [away.clone()]}
         model.encoder.positions = torch.tensor(2.0, device=other)
+        model.encoder[1].center, model.scales = away.clone(), [nn.Parameter(away.clone())]
         model.blocks = [nn.Linear(2, 3, device=other), nn.Sequential(nn.BatchNorm1d(2, device=other))]
         model.pair = (torch.ones(2, device=trial.device), away.clone())
         wanted = dict.fromkeys(("model.scale", "model._cache.key"), "an attribute elsewhere")
         wanted["model._cache.7.0"] = "the first of a list, which a dict holds under the number 7"
         wanted["model.encoder.positions"] = "a plain attribute of a submodule, a single number in a tensor"
         wanted["model.pair.1"] = "an element of a tuple"
+        wanted["model.encoder.1.center"] = "a plain attribute of a module in a submodule"
+        wanted["model.scales.0"] = "a parameter in a plain list is not registered, and counts"
         inside = "a module in a plain list is not registered, and its tensors count"
         kept = ("0.weight", "0.bias", "1.0.weight", "1.0.bias")
         kept += ("1.0.running_mean", "1.0.running_var", "1.0.num_batches_tracked")
@@ -108,6 +113,7 @@ def in_the_batch(trial):
             "boxes": [{"at": torch.ones(4, device=other)}, (1, [torch.ones(1, device=other)])],
             "kept": OrderedDict(ids=torch.ones(2, device=other)),
             "named": Box(torch.ones(1, device=other), 2),
+            "state": torch.ones(2, device=other, requires_grad=True) * 2,
         }
         wanted = {
             "batch.labels": "it is in the batch",
@@ -118,6 +124,7 @@ def in_the_batch(trial):
             "batch.boxes.1.1.0": "it is in a list in a tuple in a list in the batch",
             "batch.kept.ids": "an OrderedDict is a dict",
             ("batch.named.0", "batch.named.width"): "a named tuple is a tuple",
+            "batch.state": "a result in a graph is a tensor, too",
         }
         _expect(trial, model, batch, wanted)
 
@@ -155,10 +162,11 @@ def in_place(trial):
         away = trial.randn(2, on=trial.others[-1])
         model.left, model.again = away, {"same": away}
         model.late = nn.Linear(2, 1, bias=False, device=trial.others[-1])
-        model.late_too = [model.late.weight]
+        model.late_too, model.last = [model.late.weight], model.late
         batch["same"], batch["one"] = away, away.clone()
         batch["two"] = batch["one"]
         wanted = {("model.left", "model.again.same", "batch.same"): "an attribute elsewhere"}
         wanted[("batch.one", "batch.two")] = "it is in the batch"
-        wanted[("model.late.weight", "model.late_too.0")] = "a parameter elsewhere"
+        names = "model.late.weight", "model.late_too.0", "model.last.weight"
+        wanted[names] = "a parameter elsewhere"
         _expect(trial, model, batch, wanted)

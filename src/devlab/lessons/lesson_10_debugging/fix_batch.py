@@ -7,7 +7,7 @@ from torch import nn
 
 from devlab.checks import expect, verbs
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_10_debugging import lesson
+from devlab.lessons.lesson_10_debugging import lesson, whole_tensors
 
 fix_batch = lesson.exercise(
     "fix_batch",
@@ -63,6 +63,10 @@ def batch_leaves_the_model(trial):
             left = [copy for copy in log.events.transfers if copy.source == str(trial.device)]
             headline = "something left {one.source} for {one.target}"
             verbs.counts(left, 0, headline, "only the batch moves, to the device")
+            # Labels may go with the inputs, though they are not needed.
+            moved = [copy for copy in whole_tensors(log) if copy.bytes != args[1][1].nbytes]
+            headline = f"{{times}}, where the inputs can go to {trial.device} in one"
+            verbs.counts(moved, 1, headline, f"one transfer, straight to {trial.device}", "{last.line}")
         logits.compare(trial, got, *args, wanted=wanted)
 
 

@@ -24,9 +24,9 @@ fix_hidden_state = lesson.exercise(
 )
 
 
-def _cell(trial, seed: int, size: int = 5) -> nn.GRUCell:
+def _cell(trial, seed: int, size: int = 5, bias: bool = True) -> nn.GRUCell:
     seed_generators(seed)
-    return nn.GRUCell(3, size).to(trial.device)
+    return nn.GRUCell(3, size, bias).to(trial.device)
 
 
 def _step(cell: nn.GRUCell, x: torch.Tensor, state: torch.Tensor | None) -> torch.Tensor:
@@ -55,25 +55,27 @@ stepped = verbs.Same(
 )
 
 
-def _expect_step(trial, seed: int, rows: int, state: torch.Tensor | None) -> None:
-    cell = _cell(trial, seed)
+def _expect_step(trial, seed: int, rows: int, state: torch.Tensor | None, training: bool = True) -> None:
+    cell = _cell(trial, seed).train(training)
+    for parameter in cell.parameters():  # gradients of an earlier step, which the answer leaves alone
+        parameter.grad = torch.ones_like(parameter)
     args = cell, trial.randn(rows, 3, seed=seed), state
     wanted = _step(*map(verbs.here, args))
     words = (
-        "the cell's parameters were changed",
+        "the cell was changed",
         "the cell as it came",
         "another `{path}`, or the same elsewhere",
     )
-    with verbs.untouched(dict(cell.named_parameters()), *words):
+    with verbs.untouched(cell, *words):
         got = watched_straight(trial, *args, what="the state", makes="the zeros were")
         stepped.compare(trial, got, *args, wanted=wanted)
 
 
 @fix_hidden_state.row("a first step, without a state")
 def hidden_first(trial):
-    for seed, rows in zip(trial.seeds, (4, 1, 7), strict=True):
-        _expect_step(trial, seed, rows, None)
-    cell = _cell(trial, seed, size=4)
+    for seed, rows, training in zip(trial.seeds, (4, 1, 7), (True, False, True), strict=True):
+        _expect_step(trial, seed, rows, None, training)
+    cell = _cell(trial, seed, size=4, bias=False)
     for seed in trial.seeds:  # each None begins anew, also with a cell that has worked before
         stepped(trial, cell, trial.randn(3, 3, seed=seed), None)
 
@@ -106,9 +108,10 @@ def hidden_graph(trial):
     got = trial.call(cell, x, None)
     expect.kind(got, torch.Tensor, "a tensor", "the new state")
     verbs.flows(got, x, same)
-    x = x.detach()
     for source in sources(trial):
+        x = x.detach().requires_grad_()
         state = trial.randn(2, 5, seed=trial.seeds[0], on=source).requires_grad_()
         got = trial.call(cell, x, state)
         expect.kind(got, torch.Tensor, "a tensor", "the new state")
-        verbs.flows(got, state, lambda one: same(x.cpu(), one), "the state")
+        verbs.flows(got, state, lambda one, x=x: same(x.detach().cpu(), one), "the state")
+        verbs.flows(got, x, lambda one, state=state: same(one, state.detach().cpu()))

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from devlab.checks import verbs
+from devlab.checks import cases, verbs
 from devlab.lessons.lesson_10_debugging import each_loss, lesson, make_logits, sources, watched_straight
 
 fix_loss_weight = lesson.exercise(
@@ -21,7 +21,7 @@ fix_loss_weight = lesson.exercise(
 
 def _weighted(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     share = weight.double()[labels]
-    return ((each_loss(logits, labels) * share).sum() / share.sum()).float()
+    return ((each_loss(logits, labels) * share).sum() / share.sum()).to(logits.dtype)
 
 
 def _slips(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -66,6 +66,9 @@ def weight_counts(trial):
     for seed, (rows, classes) in zip(trial.seeds, ((6, 4), (1, 3), (11, 2)), strict=True):
         labels = trial.randint(0, classes, (rows,), seed=seed)
         loss(trial, make_logits(trial, rows, classes, seed), labels, _weight(trial, classes, seed).cpu())
+    if cases.holds(trial.device, torch.float64):
+        double = trial.randn(11, 2, seed=seed, dtype=torch.float64).requires_grad_()
+        loss(trial, double, labels, _weight(trial, 2, seed).cpu().double() / 3)
 
 
 @fix_loss_weight.row("the gradient reaches the logits")

@@ -1,6 +1,7 @@
 """Accuracy over a loader, read once at the end, the model's mode put back."""
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -152,22 +153,26 @@ def evaluation_mode(trial):
 def mode_restored(trial):
     words = {True: "training", False: "evaluation"}
     loader = _loader(*samples(trial, 5, trial.seeds[2]), 3)
-    # The last model trains while its normalization evaluates, as in fine-tuning.
-    for before, frozen in ((True, False), (False, False), (True, True)):
-        model = _seasoned(trial, trial.seeds[2]).train(before)
-        if frozen:
-            model[1].eval()
+    # The third model trains while its normalization evaluates, as in fine-tuning; of the last, one layer
+    # trains alone. Both are parts of a part.
+    for before, mixed in ((True, False), (False, False), (True, True), (False, True)):
+        parts = _seasoned(trial, trial.seeds[2])
+        model = (nn.Sequential(parts) if mixed else parts).train(before)
+        if mixed:
+            parts[1 if before else 3].train(not before)
         came = {name: module.training for name, module in model.named_modules(prefix="model")}
-        trial.call(model, loader, trial.device)
-        for name, module in model.named_modules(prefix="model"):
-            mode = came[name]
-            if module.training != mode:
-                which = "a model" if module is model else f"a model's {type(module).__name__}"
-                headline = f"{which} that came in {words[mode]} mode was left in {words[not mode]} mode"
-                advice = "each module's own mode" if frozen else f"{name}.training is {mode}"
-                expect.fail(headline, advice, f"{name}.training is {not mode}")
-        if model[0].weight.device != trial.device:
-            expect.fail(f"the model was moved to {model[0].weight.device}", f"on {trial.device}", model)
+        with verbs.untouched(model, "`{path}` of the model was changed", STAYS, "another one"):
+            trial.call(model, loader, trial.device)
+            for name, module in model.named_modules(prefix="model"):
+                mode = came[name]
+                if module.training != mode:
+                    which = "a model" if module is model else f"a model's {type(module).__name__}"
+                    headline = f"{which} that came in {words[mode]} mode was left in {words[not mode]} mode"
+                    advice = "each module's own mode" if mixed else f"{name}.training is {mode}"
+                    expect.fail(headline, advice, f"{name}.training is {not mode}")
+            if parts[0].weight.device != trial.device:
+                expect.fail(f"the model was moved to {parts[0].weight.device}", f"on {trial.device}", model)
+            parts[-1].modes.clear()  # the probe's own notes
 
 
 @evaluate.row("one wait, at the end", only="accelerator")

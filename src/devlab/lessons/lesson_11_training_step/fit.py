@@ -151,9 +151,10 @@ def _expect_training(model: nn.Sequential, order: Order, batches: int, epochs: i
 def trains_the_model(trial):
     kind, seed = "adam", trial.seeds[1]
     model = make_model(seed, trial.device).eval()
+    model[3].bias.requires_grad_(False)
     ours = twin(model)
     for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
+        parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
     data = samples(trial, 10, seed + 7)
     # The loader shuffles: each epoch has another order, so the first epoch's batches in a list will not do.
     wanted = _reference(ours, _loader(*data, 4, shuffled=seed), 2, kind)
@@ -162,6 +163,9 @@ def trains_the_model(trial):
     if loader.passes != 2:
         headline = f"the loader was gone through {verbs.times(loader.passes, 'time')} for 2 epochs"
         expect.fail(headline, "once in each epoch, which may have another order", f"{loader.passes}")
+    if model[3].bias.requires_grad:
+        headline = "3.bias came frozen and can be trained now"
+        expect.fail(headline, "each step as in train_step", "requires_grad=True")
     expect_weights(model, ours, trial.device, lambda name: f"after two epochs {name} is wrong")
     _expect_losses(got, wanted)
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.calls import changed, holdings
 from devlab.lessons.lesson_11_training_step import CPU, Net, expect_weights, lesson, twin
 
 save = lesson.exercise(
@@ -120,12 +121,18 @@ def _expect_names(held: Mapping, wanted: dict) -> None:
 def model_untouched(trial):
     for mode in (True, False):
         model = Net(trial.seeds[0]).to(trial.device).train(mode)
+        model.body[1].train(not mode)  # the mode of a part is its own, as in fine-tuning
+        model.body[0].requires_grad_(False)
         before = twin(model)
         if mode:  # the second time all of it is on one device
             model.body[3].to(trial.others[-1] if trial.others else CPU)
         came = {name: (tensor.device, tensor.dtype) for name, tensor in model.state_dict().items()}
+        for parameter in model.parameters():  # gradients of a step that was not taken yet
+            parameter.grad = torch.ones_like(parameter)
+        held = holdings(model)
         with tempfile.TemporaryDirectory() as folder:
             _saved(trial, model, str(Path(folder) / "m"))
+        now = changed(held, model)
         if model.table.device != trial.device:
             expect.fail(f"the model was moved to {model.table.device}", f"a model on {trial.device}", model)
         for name, tensor in model.state_dict().items():
@@ -140,8 +147,10 @@ def model_untouched(trial):
         if model.training != mode:
             headline = "the model's mode was changed"
             expect.fail(headline, f"training is {mode}", f"training is {model.training}")
-        if not all(parameter.requires_grad for parameter in model.parameters()):
+        if not model.body[3].weight.requires_grad:
             expect.fail("the parameters were frozen", "requires_grad=True", "requires_grad=False")
+        if now:
+            expect.fail(f"`{now}` of the model was changed", "the model as it came", "another one")
 
 
 @save.row("a second file replaces the first")
@@ -150,7 +159,7 @@ def saved_again(trial):
         path = Path(folder) / "model.pt"
         for seed, more in zip(trial.seeds, (20_000, 1), strict=False):  # the second is the smaller one
             model = Net(seed).to(trial.device)
-            model.register_buffer("more", torch.ones(more))
+            model.register_buffer(f"more{more}", torch.ones(more))
             before = path.read_bytes() if path.is_file() else b""
             try:
                 held = _saved(trial, model, path)
@@ -162,3 +171,4 @@ def saved_again(trial):
             right = model.state_dict()["body.0.weight"].cpu()
             if not torch.equal(held.get("body.0.weight", right), right):
                 expect.fail("the file still holds the first model", "the model saved last", "an older one")
+            _expect_names(held, model.state_dict())

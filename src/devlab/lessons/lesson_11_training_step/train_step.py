@@ -115,12 +115,13 @@ def one_step_each(trial):
                 parameter.grad = torch.ones_like(parameter)
             trial.call(model, batch, optimizer, trial.device)
         expect_weights(model, ours, trial.device, _why_not_moved(trial, model, make_model(seed)))
-    # A gradient longer than 1 counts in full, too.
+    # A gradient far longer than 10 counts in full, too.
     inputs, labels = samples(trial, 6, trial.seeds[2])
+    inputs *= 40
     ours = nn.Linear(FEATURES, CLASSES)
     model, fresh = twin(ours).to(trial.device), twin(ours)
-    reference_steps(ours, [(5 * inputs, labels)])
-    trial.call(model, (5 * inputs, labels), make_optimizer(model), trial.device)
+    reference_steps(ours, [(inputs, labels)])
+    trial.call(model, (inputs, labels), make_optimizer(model), trial.device)
     expect_weights(model, ours, trial.device, _why_not_moved(trial, model, fresh))
 
 
@@ -218,3 +219,9 @@ def from_any_device(trial):
         got = _step(trial, model, tuple(tensor.to(source) for tensor in batch))
         wanted = loss.reference(trial.seeds[1], *batch)
         expect.tensor(got.detach(), wanted, trial.device, "the loss", within=WITHIN)
+    if trial.device.type != "cpu":
+        there = tuple(tensor.to(trial.other()) for tensor in batch)
+        _, log = trial.watched(model, there, make_optimizer(model), trial.device)
+        headline = f"{{times}} for two tensors on {trial.other()}"
+        asked = f"one transfer for each, straight to {trial.device}"
+        verbs.counts(log.events.transfers, 2, headline, asked, "{routes}; {last.line}")

@@ -50,11 +50,24 @@ class Scaled(nn.Module):
         self.inner = nn.Linear(WIDTH, WIDTH)
 
     def forward(
-        self, x: torch.Tensor, shift: torch.Tensor, *, gain: float = 1.0, mask: torch.Tensor | None = None
+        self, left: torch.Tensor, shift: torch.Tensor, *, gain: float = 1.0, mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return two results."""
-        y = torch.tanh(self.inner(x) * gain + shift)
+        y = torch.tanh(self.inner(left) * gain + shift)
         return (y if mask is None else y * mask), y.square().mean()
+
+
+class Seen(nn.Module):
+    """Passes its input on and counts rows, in a buffer that is not saved."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x as it is."""
+        self.rows += len(x)
+        return x
 
 
 def _plain(seed: int) -> nn.Sequential:
@@ -98,6 +111,9 @@ def results_and_gradients(trial):
         module = _made(trial, block)
         if {id(one) for one in module.parameters()} != {id(one) for one in block.parameters()}:
             headline = "the block's parameters are not the module's"
+            expect.fail(headline, "self.block = block, which registers it", module)
+        if all(one is not block for one in module.modules()):
+            headline = "the block is not registered in the module: `.to` would leave its buffers behind"
             expect.fail(headline, "self.block = block, which registers it", module)
         x = trial.randn(5, WIDTH, seed=seed).requires_grad_()
         held = x.detach().cpu().requires_grad_()
@@ -187,7 +203,10 @@ def random_numbers(trial):
     for seed in trial.seeds:
         x = trial.randn(40, WIDTH, seed=seed).requires_grad_()
         module = _made(trial, nn.Sequential(nn.Dropout(0.5), nn.Identity()).to(trial.device))
-        got = _run(trial, module, x)
+        once, got = (_run(trial, module, x) for _ in range(2))
+        if torch.equal(once != 0, got != 0):
+            headline = "two forwards drew the same random numbers: dropout dropped the same elements"
+            expect.fail(headline, "new random numbers in each forward, as the block draws them", "one mask")
         seed_generators(seed + 1)  # what else a program draws before backward
         trial.run(got.sum().backward, label="backward through Checkpointed(block)", changes=True)
         if x.grad is None:
@@ -205,13 +224,27 @@ def arguments(trial):
     seed_generators(trial.seeds[0])
     block = Scaled().to(trial.device)
     ours, module = twin(block), _made(trial, block)
-    x, shift = (trial.randn(6, WIDTH, seed=seed) for seed in trial.seeds[:2])
-    mask = trial.randn(6, WIDTH, seed=trial.seeds[2]).gt(0)
-    for named in ({}, {"gain": 0.3}, {"mask": mask, "gain": -2.0}):
+    random = [trial.randn(6, WIDTH, seed=seed) for seed in trial.seeds]
+    # By position, or all of them by name; the last case has a mask of truths, which asks for no gradient.
+    cases = (
+        (2, {}, random[:2]),
+        (2, {"gain": 0.3}, random[:2]),
+        (2, {"gain": 0.5}, random),
+        (0, {}, random),
+        (2, {"gain": -2.0}, [*random[:2], random[2].gt(0)]),
+    )
+    for count, named, tensors in cases:
         block.zero_grad()
         ours.zero_grad()
-        wanted = ours(x.cpu(), shift.cpu(), **verbs.here(named))
-        got = _run(trial, module, x, shift, **named)
+        sides = []
+        for side in (tensors, [one.cpu() for one in tensors]):
+            held = [one.clone().requires_grad_(one.is_floating_point()) for one in side]
+            keys = dict(zip(("left", "shift", "mask"), held, strict=False))
+            by_name = dict(list(keys.items())[count:]) | named
+            sides.append((held, by_name))
+        (mine, by_name), (theirs, same) = sides
+        wanted = ours(*theirs[:count], **same)
+        got = _run(trial, module, *mine[:count], **by_name)
         expect.kind(got, tuple, "a tuple, as the block returns")
         for one, right in zip(got, wanted, strict=True):
             expect.tensor(one.detach(), right.detach(), trial.device, within=1e-4)
@@ -220,12 +253,19 @@ def arguments(trial):
             (got[0].sum() + got[1]).backward, label="backward through Checkpointed(block)", changes=True
         )
         _expect_gradients(block, ours)
+        for what, one, right in zip(("left", "shift", "mask"), mine, theirs, strict=False):
+            if right.grad is not None and one.grad is None:
+                headline = f"no gradient reaches the input `{what}`"
+                expect.fail(headline, "the gradients that the block gives, to every input", "None")
+            if right.grad is not None:
+                expect.values(one.grad, right.grad, f"the gradient of the input `{what}`", within=1e-3)
 
 
 @Checkpointed.row("buffers updated once")
 def buffers_once(trial):
     seed_generators(trial.seeds[1])
-    block = nn.Sequential(nn.Linear(WIDTH, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 4)).to(trial.device)
+    seen = nn.Sequential(nn.Sequential(Seen()), nn.Tanh())
+    block = nn.Sequential(nn.Linear(WIDTH, 6), nn.BatchNorm1d(6), seen, nn.Linear(6, 4)).to(trial.device)
     ours, module = twin(block), _made(trial, block)
     for seed in trial.seeds:
         x = trial.randn(9, WIDTH, seed=seed, on=CPU)
@@ -233,6 +273,14 @@ def buffers_once(trial):
         _back(trial, _run(trial, module, x.to(trial.device)))
         _expect_buffers(block, ours)
     _expect_gradients(block, ours, within=1e-2)
+    # Two runs, and backward through the last one first, as where a block stands twice in a model.
+    inputs = [trial.randn(9, WIDTH, seed=seed, on=CPU) for seed in trial.seeds[:2]]
+    results = [_run(trial, module, x.to(trial.device)) for x in inputs]
+    for x in inputs:
+        ours(x)
+    for result in reversed(results):
+        _back(trial, result)
+    _expect_buffers(block, ours)
 
 
 def _expect_buffers(block: nn.Module, ours: nn.Module) -> None:
@@ -245,6 +293,10 @@ def _expect_buffers(block: nn.Module, ours: nn.Module) -> None:
         expect.fail("a batch norm's buffers were not updated", asked, f"num_batches_tracked={counted}")
     for name in ("running_mean", "running_var"):
         expect.values(getattr(block[1], name), getattr(ours[1], name), f"the buffer {name}", within=1e-4)
+    got, wanted = (int(one[2][0][0].rows) for one in (block, ours))
+    if got != wanted:
+        headline = "a buffer that is not saved, deep in the block, was not left as the first run left it"
+        expect.fail(headline, f"{wanted} rows counted", f"{got}")
 
 
 @Checkpointed.row("without gradients as with them")
@@ -252,8 +304,13 @@ def without_gradients(trial):
     block = _plain(trial.seeds[1]).to(trial.device)
     ours, module = twin(block), _made(trial, block)
     x = trial.randn(5, WIDTH, seed=trial.seeds[0])
-    with torch.no_grad():
-        got = _run(trial, module, x)
-    expect.tensor(got, ours(x.cpu()).detach(), trial.device, within=1e-4)
-    if got.requires_grad:
-        expect.fail("the result has a graph under torch.no_grad()", "requires_grad=False", got)
+    for training in (True, False):
+        module.train(training)
+        with torch.no_grad():
+            got = _run(trial, module, x)
+        expect.tensor(got, ours(x.cpu()).detach(), trial.device, within=1e-4)
+        if got.requires_grad:
+            expect.fail("the result has a graph under torch.no_grad()", "requires_grad=False", got)
+        if block.training != training:
+            headline = "the block was put into another mode"
+            expect.fail(headline, f"training is {training}", f"training is {block.training}")

@@ -63,10 +63,10 @@ def twin(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).to(CPU)
 
 
-def soiled(model: nn.Module) -> nn.Module:
+def soiled(model: nn.Module, value: float = 1000.0) -> nn.Module:
     """Return a model with gradients left over from something earlier, as in any notebook."""
     for parameter in model.parameters():
-        parameter.grad = torch.full_like(parameter, 1000.0)
+        parameter.grad = torch.full_like(parameter, value)
     return model
 
 

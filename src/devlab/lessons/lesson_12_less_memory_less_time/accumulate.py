@@ -11,6 +11,8 @@ from torch.nn import functional as F
 from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_12_less_memory_less_time import (
+    CLASSES,
+    FEATURES,
     expect_parameters,
     furthest,
     lesson,
@@ -76,13 +78,14 @@ def _batches(trial, sizes: tuple[int, ...], seed: int) -> list[tuple[torch.Tenso
     return [samples(trial, size, 10 * seed + place) for place, size in enumerate(sizes)]
 
 
-def _stepped(model: nn.Module, batches: list, weights: list[float]) -> nn.Module:
-    """Take a step of ours by the weighted sum of the batches' mean losses."""
+def _stepped(model: nn.Module, batches: list, weights: list[float], steps: int = 1) -> nn.Module:
+    """Take steps of ours by the weighted sum of the batches' mean losses."""
     optimizer = make_optimizer(model)
-    optimizer.zero_grad()
-    for (inputs, labels), weight in zip(batches, weights, strict=True):
-        (F.cross_entropy(model(inputs), labels) * weight).backward()
-    optimizer.step()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        for (inputs, labels), weight in zip(batches, weights, strict=True):
+            (F.cross_entropy(model(inputs), labels) * weight).backward()
+        optimizer.step()
     return model
 
 
@@ -131,6 +134,15 @@ def one_step(trial):
         trial.call(soiled(model), batches, make_optimizer(model), trial.device)
         asked = "one step by the gradient of the mean over all samples"
         expect_parameters(model, ours, WITHIN, _why(trial, model, fresh, batches), asked)
+    # A gradient longer than 1 counts in full, nan in `.grad` for nothing; the optimizer remembers two steps.
+    batches = [(5 * inputs, labels) for inputs, labels in batches]
+    fresh = nn.Linear(FEATURES, CLASSES)
+    ours = _stepped(twin(fresh), batches, _weights(batches), steps=2)
+    model = twin(fresh).to(trial.device)
+    optimizer = make_optimizer(model)
+    for _ in range(2):
+        trial.call(soiled(model, float("nan")), batches, optimizer, trial.device)
+    expect_parameters(model, ours, WITHIN, _why(trial, model, fresh, batches), asked)
 
 
 def _why(trial, model: nn.Module, fresh: nn.Module, batches: list) -> Callable[[str], str]:
@@ -177,6 +189,8 @@ def _fault(trial) -> str:
         trial.call(soiled(model), _batches(trial, (4, 3, 2), trial.seeds[0]), optimizer, trial.device)
     if (steps := calls.count("step")) > 1:
         return f"the optimizer took {steps} steps for 3 batches: one is asked for all of them"
+    if "backward" in calls and not steps:
+        return "the optimizer that was given took no step"
     if "backward" in calls and "zero" not in calls:
         return "gradients from before were counted: call zero_grad before the first backward"
     return ""
@@ -207,6 +221,13 @@ def one_at_a_time(trial):
         trial.call(model, batches, make_optimizer(model), trial.device)
         if any(mode != training for _, _, mode in model[2].seen) or model.training != training:
             expect.fail(f"the model was put into {other} mode", "the mode in which it came", call)
+    model = _model(trial, trial.seeds[1])
+    model[2].eval()  # as a normalization evaluates while the rest is trained
+    trial.call(model, batches, make_optimizer(model), trial.device)
+    if any(mode for _, _, mode in model[2].seen) or model[2].training or not model[0].training:
+        expect.fail(
+            "a part of the model was put into another mode", "each in its own mode", "all in one mode"
+        )
 
 
 @accumulate.row("each batch moved once, one wait at most", only="accelerator")

@@ -9,6 +9,8 @@ from torch.nn import functional as F
 from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_12_less_memory_less_time import (
+    CLASSES,
+    FEATURES,
     expect_parameters,
     lesson,
     make_model,
@@ -141,6 +143,13 @@ def one_step_each(trial):
         return _fault(trial) or f"{name} is not where a step by this batch's unscaled gradient takes it"
 
     asked = "zero_grad, scaled backward, and the scaler's step, which unscales"
+    expect_parameters(model, ours, WITHIN, why, asked)
+    # A gradient longer than 1 counts in full, and nan in `.grad` counts for nothing.
+    inputs, labels = samples(trial, 6, trial.seeds[2])
+    fresh = nn.Linear(FEATURES, CLASSES)
+    ours = _reference(twin(fresh), [(5 * inputs, labels)])
+    model = soiled(twin(fresh).to(trial.device), float("nan"))
+    trial.call(model, (5 * inputs, labels), make_optimizer(model), _scaler(trial), trial.device)
     expect_parameters(model, ours, WITHIN, why, asked)
 
 

@@ -28,8 +28,8 @@ def _ask(trial, a: torch.Tensor, b: torch.Tensor, wanted: bool, why: str) -> Non
 
 def _pair(trial, dtype: torch.dtype, share: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Return large numbers, and such as differ from them by a share of the dtype's tolerance."""
-    x = (trial.randn(3, 5, seed=trial.seeds[0]).abs() + 1) * 64
-    a = x.cpu().to(dtype)
+    x = trial.randn(3, 5, seed=trial.seeds[0])
+    a = ((x + x.sign()) * 64).cpu().to(dtype)
     b = (a.double() * (1 + share * expect.ROUNDING[dtype][0])).to(dtype)
     return a.to(trial.device), b.to(trial.device)
 
@@ -43,7 +43,14 @@ def in_float32(trial):
     for place in (0, -1):  # a difference in one element
         other = a.clone()
         other.view(-1)[place] += 1
-        _ask(trial, a, other, False, "one element of them differs, and the answer is {got}")
+        for pair in ((a, other), (other, a)):
+            _ask(trial, *pair, False, "one element of them differs, and the answer is {got}")
+    _ask(trial, a, -a, False, "one is the other with its sign turned, and the answer is {got}")
+    wide = a.clone()
+    wide[0, 0] = 1e6
+    other = wide.clone()
+    other[-1, -1] += 0.5
+    _ask(trial, wide, other, False, "each number counts by its own size: beside 1000000 another one differs")
     zeros, tiny = torch.zeros_like(a), torch.full_like(a, 5e-6)
     _ask(trial, zeros, tiny, True, "near zero a tolerance is absolute: 1e-5 for float32")
     _ask(trial, zeros, tiny * 4, False, "near zero 2e-5 is more than float32's absolute tolerance")
@@ -77,9 +84,13 @@ def shapes(trial):
         _ask(trial, ones, other, False, why)
         _ask(trial, other, ones, False, why)
     _ask(trial, ones[:0], ones[:0].clone(), True, "two empty tensors of one shape are the same")
+    _ask(trial, ones[:0], ones[:, :0], False, "the shapes are [0, 4] and [3, 0], and {got} was answered")
+    _ask(trial, ones[0, 0], ones[1, 1], True, "two tensors without dimensions hold the same number")
+    _ask(trial, ones[0, 0], 2 * ones[1, 1], False, "two tensors without dimensions hold other numbers")
     _ask(trial, ones.t(), ones.t().contiguous(), True, "strides are no part of a result")
     leaf = ones.clone().requires_grad_()
-    _ask(trial, leaf, ones, True, "the numbers are the same: a tensor that requires grad is compared, too")
+    for pair in ((leaf, ones), (ones, leaf)):
+        _ask(trial, *pair, True, "the numbers are the same: a tensor that requires grad is compared, too")
 
 
 @same_results.row("nan where nan is, inf where inf is")
@@ -90,3 +101,6 @@ def nan_and_inf(trial):
         _ask(trial, x.nan_to_num(0.0, posinf=float("inf")), x, False, "one has nan where the other has 0")
         mirrored = torch.where(x.isinf(), -x, x)
         _ask(trial, x, mirrored, False, "one has inf where the other has -inf")
+        _ask(trial, x, x + 1, False, "nan and inf stand in the same places, and the other numbers differ")
+        largest = x.nan_to_num(float("nan"))
+        _ask(trial, x, largest, False, "one has inf where the other has the largest number of its dtype")

@@ -29,9 +29,9 @@ WITHIN = 1e-4
 
 
 def _layers(seed: int) -> list[nn.Module]:
-    """Return five small layers on the CPU: some with parameters, one with buffers, two with neither."""
+    """Return five small layers on the CPU: two with parameters, one with buffers alone, two with neither."""
     seed_generators(seed)
-    norm = nn.BatchNorm1d(7)
+    norm = nn.BatchNorm1d(7, affine=False)
     norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
     return [nn.Linear(5, 7), nn.Tanh(), norm.eval(), nn.Flatten(), nn.Linear(7, 3)]
 
@@ -84,20 +84,31 @@ def layers_in_place(trial):
                 if same and all(one.device != device for one in same):
                     headline = f"layer {number} is on {same[0].device} when the model is made"
                     expect.fail(headline, f"layer {number} on {device}", f"on {same[0].device}")
-        if any(one.training for one in model.modules() if isinstance(one, nn.BatchNorm1d)):
-            headline = "making the model has changed the mode of a layer"
-            expect.fail(headline, "layer 2 in evaluation mode, as it came", "training mode")
+        _expect_modes(model, "making the model")
+        _run(trial, model, trial.randn(4, 5, on=placement[0]))
+        _expect_modes(model, "running the model")
     _expect_frozen(trial)
+
+
+def _expect_modes(model: nn.Module, what: str) -> None:
+    for one in model.modules():
+        came = not isinstance(one, nn.BatchNorm1d)
+        if isinstance(one, nn.BatchNorm1d | nn.Linear | nn.Tanh | nn.Flatten) and one.training != came:
+            words = {True: "training mode", False: "evaluation mode"}
+            headline = f"{what} has changed the mode of a layer"
+            asked = f"the {type(one).__name__} in {words[came]}, as it came"
+            expect.fail(headline, asked, words[not came])
 
 
 def _expect_frozen(trial) -> None:
     layers = _layers(trial.seeds[0])
     layers[0].bias.requires_grad_(False)
+    bias = layers[0].bias.clone()
     model = trial.call(layers, _placements(trial)[0], changes=True)
-    frozen = sum(not parameter.requires_grad for parameter in model.parameters())
-    if frozen != 1:
+    frozen = [parameter.cpu() for parameter in model.parameters() if not parameter.requires_grad]
+    if len(frozen) != 1 or not torch.equal(frozen[0], bias):
         headline = "making the model has changed which parameters are trained"
-        expect.fail(headline, "1 frozen parameter, as it came", f"{frozen} frozen")
+        expect.fail(headline, "layer 0's bias frozen, as it came", f"{len(frozen)} frozen")
 
 
 @Chain.row("a transfer only where the device changes")

@@ -43,13 +43,24 @@ class _Positions(nn.Module):
         return x + self.table * self.odd
 
 
+class _Linear(nn.Linear):
+    """A layer that notes whether it was filled where its parameters take memory."""
+
+    filled = False
+
+    def reset_parameters(self) -> None:
+        """Fill the parameters with random numbers."""
+        self.filled = not self.weight.is_meta
+        super().reset_parameters()
+
+
 class _Net(nn.Module):
     """A model with all that matters here: tied and frozen parameters, buffers that are saved or are not."""
 
     def __init__(self, width: int = 6, tied: bool = True):
         super().__init__()
         self.positions = _Positions(width)
-        self.encode, self.decode = nn.Linear(width, width), nn.Linear(width, width)
+        self.encode, self.decode = _Linear(width, width), _Linear(width, width)
         self.norm = nn.BatchNorm1d(width)
         self.register_buffer("limit", torch.linspace(2, 3, width))
         self.encode.bias.requires_grad_(False)
@@ -144,6 +155,9 @@ def buffers_as_built(trial):
                 headline = f"the buffer {name} is still on the meta device: no state_dict brings it"
                 expect.fail(headline, f"{name} on {device}, as build() makes it", buffers[name])
             expect.device(buffers[name], device, f"the buffer {name}")
+            if buffers[name].dtype != right.dtype:
+                headline = f"the buffer {name} is {buffers[name].dtype}, and build() makes it {right.dtype}"
+                expect.fail(headline, expect.describe(right), buffers[name])
             if not torch.equal(buffers[name].cpu(), right):
                 headline = f"the buffer {name} lacks the values that build() gives it: it is not in `state`"
                 expect.fail(headline, expect.describe(right), buffers[name])
@@ -155,10 +169,17 @@ def buffers_as_built(trial):
 
 @materialize.row("parameters that build() ties stay tied")
 def tied_stay_tied(trial):
-    model, *_ = _made(trial, trial.seeds[2], trial.device)
+    wanted = _real(trial.seeds[2])
+    with torch.no_grad():
+        wanted.decode.bias.copy_(wanted.encode.bias)
+    model = trial.call(_Build(), _state(wanted), trial.device)
+    expect.kind(model, nn.Module, "an nn.Module", "what is returned")
     if model.encode.weight is not model.decode.weight:
         headline = "encode.weight and decode.weight are two parameters now, and build() makes them one"
         expect.fail(headline, "one parameter under both names", "two with equal values")
+    if model.encode.bias is model.decode.bias:
+        headline = "encode.bias and decode.bias are one parameter now, and build() makes them two"
+        expect.fail(headline, "two, although `state` holds equal values for them", "one under both names")
 
 
 @materialize.row("the model is built on the meta device")
@@ -172,6 +193,9 @@ def built_on_meta(trial):
         place = place or places[0]
         headline = f"the model was built on {place}: its parameters took memory and were filled for nothing"
         expect.fail(headline, 'build() inside `with torch.device("meta"):`', f"built on {', '.join(places)}")
+    if model.encode.filled or model.decode.filled:
+        headline = "the model was filled with random numbers before it got the values of state"
+        expect.fail(headline, "the values of state alone", "reset_parameters() where the memory is there")
 
 
 @materialize.row("the device gets and holds one model, no more", only="accelerator")

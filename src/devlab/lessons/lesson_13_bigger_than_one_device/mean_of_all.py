@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 
 import torch
+from torch.distributed import distributed_c10d
 
 from devlab.checks import expect
 from devlab.lessons import among_ranks, ranks
@@ -23,16 +24,18 @@ mean_of_all = lesson.exercise(
     ),
 )
 
+WHOLE = (torch.int64, torch.int32, torch.uint8, torch.int16, torch.int8)
 ASKED = "the mean over all ranks, from each process"
 
 
 def given(seed: int, rank: int) -> list[torch.Tensor]:
-    """Return the tensors of one rank: plain, one number, halves, empty, a transposed view, and a leaf."""
+    """Return the tensors of one rank: plain, one number, two of halves, empty, a transposed view, a leaf."""
     numbers = torch.randn(40, generator=torch.Generator().manual_seed(100 * seed + rank)) + rank
     return [
         numbers[:12].reshape(3, 4),
         numbers[12].clone(),
         numbers[13:21].to(torch.float16),
+        numbers[35:].to(torch.bfloat16),
         numbers[:0],
         numbers[20:32].reshape(3, 4).T,
         numbers[32:35].double().requires_grad_(),
@@ -46,24 +49,40 @@ def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> l
     """
     found = []
     for tensor in given(int(data[0]), rank):
-        before = tensor.detach().clone()
+        before, asks = tensor.detach().clone(), tensor.requires_grad
         got = answer(tensor)
         if not isinstance(got, torch.Tensor):
             return [*found, got]
         same = torch.equal(tensor.detach(), before)
+        marked = "" if tensor.requires_grad == asks else f"requires_grad={tensor.requires_grad}"
         shares = got.numel() > 0 and got.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-        found += [got, "" if same else "changed", "the input" if shares else "", str(got.dtype)]
+        shares = shares or got is tensor
+        found += [got, marked if same else "changed", "the input" if shares else "", str(got.dtype)]
         found += ["a graph" if got.requires_grad else ""]
     return found
 
 
 def with_integers(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
-    """Call the answer with an integer tensor; return what was raised or returned, in words."""
-    try:
-        got = answer(torch.arange(4) + rank)
-    except TypeError as error:
-        return ["TypeError", str(error)]
-    return ["returned", str(getattr(got, "dtype", type(got).__name__))]
+    """Call the answer with integer tensors; return what came of the first that it did not refuse as asked.
+
+    These are the error or "returned", the message or a dtype, and which dtype it was or whether it was sent.
+    """
+    for dtype in WHOLE:
+        before = _sent()
+        try:
+            got = answer(torch.arange(4, dtype=dtype) + rank)
+        except TypeError as error:
+            found = ["TypeError", str(error), "sent" if _sent() > before else ""]
+        else:
+            return ["returned", str(getattr(got, "dtype", type(got).__name__)), f"{dtype}"]
+        if found[2] or not found[1]:
+            return found
+    return found
+
+
+def _sent() -> int:
+    """Return how often the processes of the group have communicated so far."""
+    return distributed_c10d._get_default_group()._get_sequence_number_for_group()
 
 
 def _asked(trial, function: Callable, world: int, seed: int) -> list[ranks.Report]:
@@ -87,7 +106,7 @@ def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: lis
     world, kind = len(parts), str(own.dtype)
     total = torch.stack([part.double() for part in parts]).sum(0)
     wanted, mine = total / world, torch.tensor(got["values"], dtype=torch.float64).reshape(got["shape"])
-    within = 2e-2 if own.dtype == torch.float16 else 1e-5
+    within = {torch.float16: 2e-2, torch.bfloat16: 5e-2, torch.float64: 1e-12}.get(own.dtype, 1e-5)
     asked = f"the mean of {world} tensors, one from each rank"
     if wanted.numel():
         slips = {
@@ -100,6 +119,9 @@ def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: lis
         if rank and parts[0].dim() and not mine.any():
             expect.fail(f"rank {rank} has zeros, and every rank should have the mean", asked, "zeros")
     changed, shared, dtype, graph = said
+    if changed.startswith("requires_grad"):
+        headline = f"the input of rank {rank} came back with {changed}"
+        expect.fail(headline, "the input as it came", changed)
     if changed or shared:
         headline = f"the input of rank {rank} was changed: all_reduce writes where it reads"
         expect.fail(
@@ -126,9 +148,12 @@ def of_three(trial):
 @mean_of_all.row("integers are refused by all, with a TypeError", only="cpu")
 def integers_refused(trial):
     for rank, report in enumerate(_asked(trial, with_integers, 2, trial.seeds[2])):
-        what, says = (one.get("says", "") for one in report.result)
+        what, says, more = (one.get("says", "") for one in report.result)
         if what != "TypeError":
             headline = f"rank {rank} took an integer tensor: the mean of integers need not be an integer"
-            expect.fail(headline, "a TypeError, in every rank", f"{says} returned")
+            expect.fail(headline, f"a TypeError for {more}, in every rank", f"{says} returned")
+        if more:
+            headline = f"rank {rank} refused an integer tensor after something had been sent"
+            expect.fail(headline, "a TypeError before anything is sent", "the error after a communication")
         if not says:
             expect.fail("the TypeError says nothing", "a TypeError that says what is wrong", "no message")

@@ -110,6 +110,8 @@ def filled_in_order(trial):
 def to_the_last_byte(trial):
     second = trial.seeds[1]
     _expect(trial, [10, 20 + second, 15, 15], [30 + second, 30])
+    # A layer without parameters takes no bytes, and so it fits a full device.
+    _expect(trial, [30 + second, 0, 20, 20, 0], [30 + second, 40, 9])
 
 
 @place_layers.row("a device that is too small is passed over")
@@ -121,8 +123,10 @@ def passed_over(trial):
 
 @place_layers.row("a ValueError names the layer that does not fit")
 def names_the_layer(trial):
-    # A layer larger than all; one for which no device is left; devices enough, but only earlier ones.
+    # A layer larger than all; one for which no device is left; devices enough, but only earlier ones; and
+    # one before another that is larger than all.
     cases = ([10, 90, 10, 10], [40, 60]), ([30, 30, 30, 20, 20], [60, 30, 20]), ([5, 50, 40], [48, 60])
+    cases += (([30, 20, 90], [40]),)
     for sizes, budgets in (*cases, ([11], [])):
         number = _placed(sizes, budgets)
         asked = f"a ValueError that names layer {number}, for sizes {sizes} and budgets {budgets}"
@@ -139,3 +143,4 @@ def names_the_layer(trial):
                 )
             },
         )
+    _expect(trial, [], [])  # no layer, and so none without a place
