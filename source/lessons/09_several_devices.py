@@ -558,9 +558,9 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # ranks, and sends its statistics around in every forward.)
 #
 # **What it costs.** In each step every rank sends gradients and receives them. A model with 100 million
-# parameters in float32 has 400 MB of them, and of two ranks each sends 400 MB. At the 16 GB/s of PCIe 3.0
-# that takes 25 ms at least, and at the 300 GB/s of an A100's NVLink 1.3 ms. DDP hides a part of it: it
-# sends the gradients of the last layers while the backward is still at work on the first.
+# parameters in float32 has 400 MB of them, and of two ranks each sends 400 MB. By the data sheets' peaks
+# that takes 25 ms over PCIe 3.0, where a T4 is, and 1.3 ms over an A100's NVLink. DDP hides a part of it:
+# it sends the gradients of the last layers while the backward is still at work on the first.
 #
 # **Rank 0 alone saves.** The replicas are equal, and four processes that write one file can ruin it.
 # `model.module` is the model without its wrapper, so the file can be read without DDP, too. The others wait
