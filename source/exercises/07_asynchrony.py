@@ -200,8 +200,8 @@ devlab.check(regime)
 #   pinned** where pinning helps, so you need not pin them.
 # - `len(prefetcher)` is the loader's. The object can be **iterated again**, also after a loop that was left early, and
 #   then iterates the loader again.
-# - Work that is launched on a batch, in the stream that is current then, begins **after the batch has
-#   arrived**, without a wait of the host.
+# - Work that is launched on a batch, in the stream that is current when the batch is given out, begins **after
+#   the batch has arrived**, without a wait of the host. The loop may change its stream between two batches.
 # - Copies and work overlap. All in all they take at most 1.2 times as long as all copies or all work alone,
 #   whichever is longer, judged on the simulated clock with sixteen batches. Where each step waits for the
 #   device, as a step does that reads its loss, they take at most 1.5 times as long. For that, the next copy
@@ -273,8 +273,8 @@ devlab.check(Prefetcher)
 #
 # - An equal time is not faster, and a win may be as narrow as you like.
 # - The device may win at one size, lose at the next, and win again later. The first win counts.
-# - The sizes need not be in rising order. Where they are not, the first win in the list is also the smallest size that
-#   wins, so "first" has one meaning.
+# - The sizes need not be in rising order. In the lists that you are given, the first win is then also the smallest
+#   size that wins, so "first" has one meaning.
 # - A size that did not fit into memory has the time `math.inf`, on the CPU or on the device.
 # - The sequences may be empty.
 #

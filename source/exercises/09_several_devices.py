@@ -32,7 +32,7 @@ device = devlab.start()
 # - Gradients flow back to x and to y, wherever each is, also where one of them is a single number
 #   (zero-dimensional).
 # - x and y stay as they are.
-# - There are **two transfers at most**, and none where x, y and `out_device` are one place. So nothing is
+# - There are **two transfers at most**, and none where x, y and `out_device` are one place. Nothing is
 #   transferred to a place that has no part in the sum.
 #
 # Needed: [A tensor has one address](../notebooks/09_several_devices.ipynb#A-tensor-has-one-address)

@@ -171,7 +171,7 @@ devlab.check(fix_batch)
 # ### `fix_labels(logits, labels)`
 #
 # Return the cross-entropy (PyTorch's, the mean over the rows) of logits of shape (rows, classes), which have
-# a graph, and integer labels of shape (rows), which may come from another device. The loss is a tensor of no
+# a graph, and int64 labels of shape (rows), which may come from another device. The loss is a tensor of no
 # dimension on the logits' device, and gradients reach the logits.
 #
 # Needed: [Part of a batch](../notebooks/10_debugging.ipynb#Part-of-a-batch)

@@ -6,9 +6,9 @@
 # from it. This lesson teaches you to read that account.
 #
 # A training puts four kinds of tensors there: the **parameters**, their **gradients**, the **optimizer's
-# state**, and the **activations** that the forward leaves for the backward. Beside them stand what PyTorch
-# keeps in reserve, and what CUDA takes for itself. You will see the first five at work; the sixth shows only
-# on a real GPU.
+# state**, and the **activations** that the forward leaves for the backward. A fifth part is what PyTorch
+# keeps in reserve, and a sixth what CUDA takes for itself. You will see five of the six at work; the sixth
+# shows only on a real GPU.
 #
 # After it you can say what each line of a program holds, what PyTorch keeps in reserve and why, how much
 # memory the training of a model will take, and what to do when it runs out.
@@ -243,8 +243,8 @@ print("the system says, in use: ", (free_before - free) >> 20, "MiB more than be
 # %% [markdown]
 # ## Giving it back
 #
-# `empty_cache` gives cached segments back to the device. Programs often call it in the hope of more. Below,
-# four tensors of 5 MiB share one segment, and three of them die.
+# `empty_cache` gives cached segments back, on every device that the program uses. Programs often call it in
+# the hope of more. Below, four tensors of 5 MiB share one segment, and three of them die.
 
 # %% facts=["K1", "K2"]
 guess = devlab.predict("How many MiB are reserved after empty_cache?", 0, 5, 20)

@@ -484,10 +484,10 @@ for words, result in results.items():
 guess.was(sum(result.isnan().item() for result in results.values()))
 
 # %% [markdown]
-# A float16 ends at 65504, and what is larger becomes `inf`; bfloat16 and float32 go up to 3e38. A mean over
-# no labels is 0 / 0, which is `nan`, as are `inf - inf` and `0 * inf`. Nearly all that is computed from a
-# `nan` is `nan` too, so the loss does not tell where it began. Here are five layers in float16, which end in
-# `nan`.
+# A float16 ends at 65504, and what does not round to that becomes `inf`; bfloat16 and float32 go up to
+# 3e38. A mean over no labels is 0 / 0, which is `nan`, as are `inf - inf` and `0 * inf`. Nearly all that is
+# computed from a `nan` is `nan` too, so the loss does not tell where it began. Here are five layers in
+# float16, which end in `nan`.
 
 # %%
 net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
