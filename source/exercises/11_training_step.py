@@ -28,8 +28,8 @@ device = devlab.start()
 # %% [markdown]
 # ## `train_step(model, batch, optimizer, device)`
 #
-# Take one step of training. `batch` is a pair (a tuple or a list) of inputs and labels. They are on the CPU,
-# as a loader yields them, or on any accelerator if `device` is an accelerator, too.
+# Take one step of training. `batch` is a pair (a tuple or a list) of inputs and labels. They are on the
+# CPU, as a loader yields them, or on any accelerator, if `device` is one too.
 #
 # - Put the model into **training mode**, whatever mode it was in, and leave it there.
 # - Move the batch to `device` with **one transfer for each of the two tensors**, and with none for a tensor

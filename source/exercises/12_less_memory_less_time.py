@@ -139,10 +139,12 @@ devlab.check(accumulate)
 #
 # Write a module that computes what `block`, another module, computes, and keeps none of the block's activations for backward.
 #
-# - `forward` takes whatever the block takes, by position and by name, and returns what the block returns.
+# - `forward` takes whatever the block takes, by position and by name (no name is one of `checkpoint`'s
+#   own), and returns what the block returns.
 # - **Gradients** reach the block's parameters and its inputs as they would without `Checkpointed`, even if **no input asks
 #   for a gradient**.
-# - Until backward, only the block's inputs are kept. In backward the block **runs once more**.
+# - Until backward, only the block's inputs are kept. In backward the block **runs once more**, and may
+#   begin with the buffers as the first run left them.
 # - The second run draws **the same random numbers** as the first, if at least one tensor is given by position, and it leaves
 #   the block's **buffers** as the first run left them, so that a batch norm counts each batch once.
 # - The block is registered in the module, so that `.to` and an optimizer find its parameters.

@@ -57,11 +57,11 @@ print("labelled", labels[3].item())
 #
 # The digits are split three ways. The model learns from the **training set**. What you choose on the way,
 # such as a rate or the number of epochs, you choose by the **validation set**. The **test set** is kept for
-# the end and looked at once, because a choice made by it fits it a little, and then it flatters you. The test
-# gets the last 297 digits. To judge by the order of the labels, the file is a row of forms with about 130
-# digits each, one writer to a form, and most of the test digits come from two forms of which the other sets
-# hold nothing. Digits picked from the whole file would ask how well the model knows hands that it has already
-# seen.
+# the end and looked at once: a choice that was made by the test digits fits them a little, and then their
+# figure flatters you. They are the last 297 digits of the file. To judge by the order of its labels, the
+# file is a row of forms with about 130 digits each, in one person's hand, and most of the test digits come
+# from two forms of which the other sets hold nothing. Digits picked from the whole file would ask how well
+# the model knows hands that it has already seen.
 #
 # The model is small: two convolutions, each with a batch norm, then dropout and a linear layer.
 
@@ -138,7 +138,7 @@ guess.was(["none", "one", "two"][sum(count > 0 for count in waits)])
 # **The step moves its batch, and nothing else.** Forward, loss, `backward`, `step` and `zero_grad` move
 # nothing, because parameters, gradients and the optimizer's state all live on the device. (The optimizer
 # makes its state from the parameters when it first steps. Adam also counts its steps, and by default keeps
-# that one number on the CPU on purpose, where reading it costs no wait.)
+# that number on the CPU on purpose, where reading it costs no wait.)
 #
 # Only the clearing may stand in more than one place. `backward` **adds** to what is in `.grad`, so the
 # gradients are cleared before `backward` or after `step`, and never between the two.
@@ -606,9 +606,10 @@ apart = rates["test"] - rates["validation"]
 guess.was("worse" if apart < -0.005 else "better" if apart > 0.005 else "equally well")
 
 # %% [markdown]
-# Expect 96 to 98 % on the test digits, and one to four per cent more on the validation digits. Both sets
-# have hands that the model has not met, and those of the test happen to be harder to read. Nothing was chosen
-# by the test, so its figure is the one to report, even where the other is more flattering.
+# Expect 96 to 98 % on the test digits, and one to four per cent more on the validation digits. Most of the
+# validation digits are in hands that the model has not learned from, too; those of the test happen to be
+# harder to read. Nothing was chosen by the test, so its figure is the one to report, even where the other
+# is more flattering.
 
 # %% [markdown] facts=["T4"]
 # ## The same losses everywhere

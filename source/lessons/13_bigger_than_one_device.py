@@ -178,8 +178,8 @@ print(f"meta, empty, loaded:  {log.bytes_moved:,} bytes")
 # draws a random number for every parameter, and takes the CPU's memory twice: for the model that is built,
 # and for the tensors of the file.
 #
-# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize` does this without losing
-# the table and the tie.
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize` fills such a
+# model without losing the table and the tie, and transfers each byte once.
 
 # %% [markdown] facts=["Q3"]
 # ## Layers by a budget
