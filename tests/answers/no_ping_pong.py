@@ -360,13 +360,13 @@ def frozen(model, loader, device):
     return gathered_on_the_device(model, loader, device)
 
 
-@wrong("`0.weight` of the model was changed", row="the model stays where it is")
+@wrong("`0.weight.grad` of the model was changed", row="the model stays where it is")
 def without_its_gradients(model, loader, device):
     model.zero_grad()
     return gathered_on_the_device(model, loader, device)
 
 
-@wrong("`0.bias` of the model was changed", row="the model stays where it is")
+@wrong("`0.weight.grad` of the model was changed", row="the model stays where it is")
 def with_new_gradients(model, loader, device):
     outputs = torch.cat([model(x.to(device)) for x in loader])
     if outputs.requires_grad:

@@ -373,7 +373,7 @@ def whatever_has_a_gradient(model, optimizer_name):
     )
 
 
-@wrong("the model was changed: a gradient", row="what is not trained takes only its own place")
+@wrong("the model was changed: `weight.grad`", row="what is not trained takes only its own place")
 def sets_gradients_to_zero(model, optimizer_name):
     model.zero_grad(set_to_none=False)
     return three_sums(model, optimizer_name)

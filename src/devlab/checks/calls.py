@@ -317,8 +317,8 @@ REGISTERED = ("_parameters", "_buffers", "_modules")
 SIMPLE = frozenset({bool, int, float, str, type(None)})
 CONTAINERS = frozenset({list, tuple, set, dict, OrderedDict})
 
-# One thing that is held: itself, a tensor's gradient, and what can change of the two in their place.
-Held = tuple[object, object, tuple]
+# One thing that is held: itself, and what can change of a tensor in its place.
+Held = tuple[object, tuple]
 
 
 def holdings(value: object) -> dict[str, Held]:
@@ -342,9 +342,9 @@ def changed(before: Mapping[str, Held], value: object) -> str:
     'training'
     """
     now = holdings(value)
-    for path, (item, grad, facts) in before.items():
+    for path, (item, facts) in before.items():
         held = now.get(path)
-        if held is None or held[0] is not item or held[1] is not grad or held[2] != facts:
+        if held is None or held[0] is not item or held[1] != facts:
             return path
     return next((path for path in now if path not in before), "")
 
@@ -353,11 +353,12 @@ def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) 
     for key, item in _items(value):
         place = f"{path}{key}"
         if isinstance(item, torch.Tensor):
-            grad = item.grad if item.is_leaf else None
-            numbers = _bytes(item), None if grad is None else _bytes(grad)
-            found[place] = item, grad, (item.device, item.requires_grad, item.dtype, *numbers)
+            tensors = {place: item, f"{place}.grad": item.grad if item.is_leaf else None}
+            for name, one in tensors.items():
+                if one is not None:
+                    found[name] = one, (one.device, one.requires_grad, one.dtype, _bytes(one))
             continue
-        found[place] = item, None, ()
+        found[place] = item, ()
         kind = type(item)
         if kind in SIMPLE or (kind in CONTAINERS and not item) or id(item) in walked:
             continue

@@ -98,7 +98,7 @@ def model_stays(trial):
     narrow, words = nn.Embedding(4, 3).half().to(trial.device), torch.arange(7) % 4
     for model, given in ((training, inputs), (evaluating, inputs), (narrow, words)):
         changed = "`{path}` of the model was changed"
-        now = "another `{path}`, or another gradient or setting of it"
+        now = "another `{path}`, or another setting of it"
         with untouched(model, changed, "the model as it came", now):
             _expect_in_place(trial, model, given)
 
