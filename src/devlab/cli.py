@@ -178,10 +178,15 @@ def _course(arguments: argparse.Namespace) -> int:
         print(problem, file=sys.stderr)
         return 1
     print(layout.text())
+    status = 0
     for asked, make in ((arguments.gradescope, gradescope.pack), (arguments.github, github.lay_out)):
         for assignment in layout.assignments if asked else ():
-            print(f"made {make(layout.folder, assignment)}")
-    return 0
+            try:
+                print(f"made {make(layout.folder, assignment)}")
+            except course.CourseError as problem:
+                print(problem, file=sys.stderr)
+                status = 1
+    return status
 
 
 def _collect(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """`devlab course --github`: the template's own workflow, step by step, with GitHub's command replaced."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,17 @@ def test_the_template_holds_what_students_get(template):
     held = {path.relative_to(template).as_posix() for path in template.rglob("*") if path.is_file()}
     assert held == {f"{LESSON}.ipynb", "AGENTS.md", "README.md", ".gitignore", ".github/workflows/grade.yml"}
     assert "SOLUTION" not in (template / f"{LESSON}.ipynb").read_text("utf-8")
+
+
+def test_no_template_is_made_of_an_assignment_that_the_workflow_could_not_grade(tmp_path, capsys):
+    """A teacher's own; the lesson beside it has its template all the same."""
+    course = tmp_path / "course"
+    assert cli.main(["course", str(course), "--lessons", "0"]) == 0
+    (course / "source" / "mine").mkdir()
+    shutil.copy(course / "source" / LESSON / f"{LESSON}.ipynb", course / "source" / "mine" / "mine.ipynb")
+    assert cli.main(["course", str(course), "--lessons", "0", "--github"]) == 1
+    assert "No template was made of mine" in capsys.readouterr().err
+    assert [path.name for path in (course / "github").iterdir()] == [LESSON]
 
 
 def test_the_workflow_installs_the_wheel_that_lies_there_or_this_release(template, tmp_path):

@@ -7,7 +7,7 @@ student pushes, the workflow in it grades the notebook and comments the feedback
 from pathlib import Path
 
 from devlab import __version__
-from devlab.classroom.course import write_text
+from devlab.classroom.course import CourseError, available, write_text
 
 WORKFLOW = """\
 # Grades the notebook whenever it is pushed, and comments the feedback on the commit.
@@ -61,6 +61,11 @@ def lay_out(folder: Path, assignment: str) -> Path:
     It holds what students get, from `handout/`, and a workflow; no solutions. The workflow grades the
     assignment as the installed devlab brings it.
     """
+    if assignment not in available():
+        raise CourseError(
+            f"No template was made of {assignment}: its workflow could not grade it, because an installed "
+            "devlab brings the lessons of the course alone. Use `devlab grade` or `--gradescope` for it."
+        )
     template = Path(folder) / "github" / assignment
     handed_out = Path(folder) / "handout" / assignment
     for path in sorted(handed_out.iterdir()):
