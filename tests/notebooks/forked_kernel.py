@@ -23,12 +23,16 @@ class First:
     def __init__(self):
         self.process = None
 
-    def launch(self, command: list[str], *, env: dict[str, str], cwd: str, **_) -> "Kernel":
+    def launch(self, command: list[str], *, env: dict[str, str], cwd: str = ".", **_) -> "Kernel":
         """Start a kernel, in the place of `jupyter_client.launcher.launch_kernel`."""
         if self.process is None:
             streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
             self.process = subprocess.Popen([sys.executable, __file__], text=True, env=env, **streams)
-        asked = {"arguments": command[command.index("-f") :], "environment": dict(env), "folder": str(cwd)}
+        asked = {
+            "arguments": command[command.index("-f") :],
+            "environment": dict(env),
+            "folder": os.path.abspath(cwd),
+        }
         print(json.dumps(asked), file=self.process.stdin, flush=True)
         return Kernel(int(self.process.stdout.readline()))
 
