@@ -456,13 +456,13 @@ guess = devlab.predict(
 said = devlab.launch(PROGRAM, 2)
 
 # %% [markdown] facts=["U4", "U2"]
-# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (The first start takes
-# some seconds, in which PyTorch is imported.) The ranks had different rows and have different losses on them,
-# and **the same model**: the loss on all rows agrees. No line of the program sends a gradient. DDP did,
-# during each `backward`, and averaged them. It had also copied the parameters of rank 0 to all others when
-# the model was wrapped, so the two seeds did no harm. Both models are equal before a step and equal after it,
-# and in the step nothing but gradients is sent. (A model with buffers, such as a batch norm's running
-# statistics, also gets those of rank 0 before each forward.)
+# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (The first start
+# takes some seconds, in which PyTorch is imported.) The ranks had different rows and have different losses
+# on them, and **the same model**: the loss on all rows agrees. No line of the program sends a gradient. DDP
+# sent them, during each `backward`, and averaged them. It had also copied the parameters of rank 0 to all
+# others when the model was wrapped, so the two seeds did no harm. Both models are equal before a step and
+# equal after it, and in the step nothing but gradients is sent. (A model with buffers, such as a batch
+# norm's running statistics, also gets those of rank 0 before each forward.)
 #
 # Is it the right model? Here is one process with all the rows:
 

@@ -89,9 +89,10 @@ for words, call in {
 guess.was(refused)
 
 # %% [markdown] facts=["X1"]
-# An addition converts both to a common dtype, here float32, and a matrix product refuses. Its message calls the input `mat1`
-# and the weight `mat2`, and gives the dtypes their names in C++: `Half` is float16, `Float` is float32,
-# `Double` is float64, `Long` is int64. A `Double` that you did not ask for usually comes from NumPy.
+# An addition converts both to one dtype, here float32, and a matrix product refuses. Its message calls the
+# input `mat1` and the weight `mat2`, and gives the dtypes their names in C++: `Half` is float16, `Float` is
+# float32, `Double` is float64, `Long` is int64. A `Double` that you did not ask for usually comes from
+# NumPy.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_describe):** `describe` returns such a line for any
 # tensor.
@@ -463,9 +464,10 @@ guess.was(looks)
 # ## When the values go wrong
 #
 # Everything is in its place, and the loss is `nan`, *not a number*. PyTorch raises no error, because `nan`
-# and `inf` are values like others. In training they come most often from a learning rate that is too high, from
-# data that holds them already, or from float16 without a scaler ([12](12_less_memory_less_time.ipynb)). At the
-# bottom there is always an operation that makes the first of them. Here are four such operations.
+# and `inf` are values like others. In training they come most often from a learning rate that is too high,
+# from data that holds them already, or from float16 without a scaler
+# ([12](12_less_memory_less_time.ipynb)). But it is always one operation that makes the first of them. Here
+# are four that can.
 
 # %%
 guess = devlab.predict("How many of the four results in the next cell are nan?", 1, 2, 3, 4)

@@ -455,7 +455,7 @@ for mode in ("evaluation", "training"):
     whole = gradient(net, 100)
     apart = ((gradient(net, 60) - whole).norm() / whole.norm()).item()
     print(f"batch norms in {mode} mode: the gradients differ by {apart:.1e} of their length")
-    same += [f"in {mode} mode"] if apart < 5e-3 else []  # rounding stays below, to TF32 too
+    same += [f"in {mode} mode"] if apart < 5e-3 else []  # rounding stays below this, and so does TF32's
 guess.was("in both" if len(same) > 1 else same[0])
 
 # %% [markdown] facts=["T2"]

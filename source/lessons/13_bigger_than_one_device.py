@@ -491,7 +491,8 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 # RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
 # ```
 #
-# (The words are those of PyTorch 2.13. The simulated device raises the same error, with its own name in it.) There are two ways out.
+# (The words are those of PyTorch 2.13; the simulated device raises the same error, with its own name in
+# it.) There are two ways out.
 #
 # - **Leave the workers on the CPU**, which is nearly always right. A data set returns CPU tensors, and the loop moves each
 #   batch, from pinned memory and without blocking, as in lesson 04. Look for a `.cuda()` or a `device=` in

@@ -232,7 +232,7 @@ def empties_the_model(model, optimizer_name):
     return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
 
 
-@wrong("the model's mode was changed", row="parameters, gradients, optimizer state")
+@wrong("training`", row="parameters, gradients, optimizer state")
 def in_eval_mode(model, optimizer_name):
     factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
     if factor is None:
@@ -333,7 +333,7 @@ def place_in_a_list(model, optimizer_name):
     )
 
 
-@wrong("the model's mode was changed", row="parameters, gradients, optimizer state")
+@wrong("training`", row="parameters, gradients, optimizer state")
 def in_training_mode(model, optimizer_name):
     model.train()
     return three_sums(model, optimizer_name)

@@ -98,7 +98,7 @@ def _mistake(trial, model: nn.Module, times: int, number: int) -> str:
 def _judge_bytes(trial, model: nn.Module) -> None:
     """Judge all four names on a model."""
     model.to(trial.device)
-    every, modes = list(model.parameters()), [module.training for module in model.modules()]
+    every = list(model.parameters())
     trained = _nbytes(parameter for parameter in every if parameter.requires_grad)
     with verbs.untouched(model, "the model was changed: `{path}`", "the model as it came"):
         for name, times in STATES.items():
@@ -106,8 +106,6 @@ def _judge_bytes(trial, model: nn.Module) -> None:
             otherwise = partial(_mistake, trial, model, times, got)
             headline = f"that is not what training with {name!r} takes"
             bytes_equal(got, _nbytes(every) + (1 + times) * trained, headline, otherwise=otherwise)
-        if [module.training for module in model.modules()] != modes:
-            expect.fail("the model's mode was changed", "train or eval as it came", "another mode")
 
 
 @training_bytes.row("parameters, gradients, optimizer state")
