@@ -6,7 +6,10 @@ A lesson names a table in the place of an image's address, alone in its paragrap
 
 `TABLES` has the names. What the reference machine is modelled to do stands in every table, beside what the
 makers document; what a real GPU was measured to do comes from the files that `make record-cuda` writes to
-`benchmarks/recorded/`, or to a folder in it, one for each GPU.
+`benchmarks/recorded/`, in a folder for each GPU.
+
+A single figure of the H200 stands in prose by its name in that folder's `measured.json`, and is written out
+with its unit: `{measured:basics:seconds of one.item(), queue empty}` becomes `9.8 µs`.
 """
 
 import json
@@ -21,6 +24,7 @@ from factory.documented import CHIPS, Chip
 from factory.reading import SourceError
 
 RECORDED = Path(__file__).resolve().parents[2] / "benchmarks" / "recorded"
+FIGURE = re.compile(r"\{measured:([^{}]+)\}")
 PLACE = re.compile(r"^!\[([^\]]+)\]\(recorded:(\w+)\)$", re.MULTILINE)
 MODELLED = "reference machine, modelled"
 DOCUMENTED = "*Documented by the makers, not measured.*"
@@ -54,10 +58,10 @@ def recordings(folder: Path = RECORDED) -> list[Recording]:
 
 
 def tabled(prose: str, folder: Path = RECORDED) -> str:
-    """Return prose in which every table that it names is written out.
+    """Return prose in which every table and every figure that it names is written out.
 
     Raises:
-        SourceError: when there is no table of a name.
+        SourceError: when there is no table or no figure of a name.
     """
 
     def table(place: re.Match) -> str:
@@ -68,7 +72,41 @@ def tabled(prose: str, folder: Path = RECORDED) -> str:
         origins = [f"*Measured on {one.gpu}, {one.date}, with torch {one.torch}.*" for one in measured]
         return "\n\n".join([f"**{words}**", TABLES[name](measured), *origins])
 
-    return PLACE.sub(table, prose)
+    return FIGURE.sub(lambda place: figure(place[1]), PLACE.sub(table, prose))
+
+
+def figure(name: str) -> str:
+    """Return what was measured on the H200, with its unit; the parts of its name stand between colons.
+
+    >>> figure("basics:seconds of one.item(), queue empty"), figure("spine:TF32:tokens/s")
+    ('9.8 µs', '163,000')
+
+    Raises:
+        SourceError: when nothing of that name was measured.
+    """
+    record = json.loads((RECORDED / "h200" / "measured.json").read_text(encoding="utf-8"))
+    found, left = record["cases"], name
+    while isinstance(found, dict):
+        part, _, rest = (left, "", "") if left in found else left.partition(":")
+        if part not in found:
+            raise SourceError(f"no figure {name!r} was measured; for {part!r} there is: {', '.join(found)}")
+        found, left = found[part], rest
+    if "tokens/s" in name:
+        return f"{round(found, -3):,.0f}"
+    unit, scales = next((unit, scales) for words, unit, scales in UNITS if re.search(words, name))
+    prefix, scale = next((pair for pair in scales if found >= pair[1]), scales[-1])
+    value = found / scale
+    return f"{f'{value:.0f}' if value >= 100 else f'{value:.2g}'} {prefix}{unit}"
+
+
+LARGE = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+# What tells the unit in a figure's name: what is neither a rate nor a number of bytes is a time.
+UNITS = (
+    ("operations/s|FLOP/s", "FLOP/s", LARGE),
+    ("bytes/s", "B/s", LARGE),
+    ("bytes|peak|memory_by_phase", "B", LARGE),
+    ("", "s", (("", 1), ("m", 1e-3), ("µ", 1e-6))),
+)
 
 
 def _table(sources: dict[str, str], measured: list[Recording], rows: list[list[str]], remark: str) -> str:
