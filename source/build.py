@@ -1,5 +1,7 @@
 """Makes every notebook of the course from its source: `make notebooks`, or `python source/build.py --help`.
 
+Before that, each exercise's table of known mistakes is made from its bank of answers.
+
 source/lessons/NN_name.py    ->  notebooks/NN_name.ipynb   executed
 source/exercises/NN_name.py  ->  solutions/NN_name.ipynb   executed
                                  exercises/NN_name_exercises.ipynb   solutions cleared, not executed
@@ -45,6 +47,17 @@ def build(root: Path, *, force: bool = False, only: str = "", points: Points = r
     return failed
 
 
+def build_tables(*, force: bool = False) -> None:
+    """Bring the tables of known mistakes up to date, a printed line for each that was made."""
+    sys.path.append(str(ROOT / "tests"))
+    from factory import mistakes  # here, because it reads the banks of answers among the tests
+
+    for name, table in mistakes.tables().items():
+        if force or not mistakes.is_current(table):
+            _write(table, mistakes.make(name, table))
+            print(f"{'built':<11} {table.relative_to(ROOT).as_posix()}", flush=True)
+
+
 def _write(path: Path, text: str) -> None:
     """Replace a file whole: an interrupted build leaves the old notebook, never half of the new one."""
     path.parent.mkdir(exist_ok=True)
@@ -60,6 +73,7 @@ def main() -> int:
     parser.add_argument("--force", action="store_true", help="rebuild even what is up to date")
     parser.add_argument("--only", default="", metavar="NN", help="only sources so numbered, as in 05")
     options = parser.parse_args()
+    build_tables(force=options.force)
     try:
         return 1 if build(ROOT, force=options.force, only=options.only) else 0
     except SourceError as error:

@@ -137,7 +137,7 @@ def a_column_of_any_numbers(x):
     return torch.cat([x, x[..., -1:]], dim=-1)
 
 
-@wrong("is None: is a `return` missing?", row="a column of ones at the end")
+@wrong("the result is None: is a `return` missing?", row="a column of ones at the end")
 def forgetful(x):
     torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
 
@@ -228,14 +228,14 @@ def on_both_sides(x):
     return torch.nn.functional.pad(x, (1, 1), value=1)
 
 
-@wrong("has shape", row="any number of dimensions, and views")
+@wrong("the result has shape [0,5], not [0,6]", row="any number of dimensions, and views")
 def an_empty_batch_as_it_is(x):
     if x.dim() == 2 and not len(x):
         return x
     return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
 
 
-@wrong("has shape", row="any number of dimensions, and views")
+@wrong("the result has shape [2,0,5], not [2,0,6]", row="any number of dimensions, and views")
 def of_the_last_but_one(x):
     if x.dim() > 1 and not x.shape[-2]:
         return x

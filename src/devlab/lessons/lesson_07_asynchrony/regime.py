@@ -1,31 +1,12 @@
 """Three regimes: what decides how long a product of matrices takes, worked out on paper."""
 
-import contextlib
-from collections.abc import Callable
-
 import torch
 
-from devlab.checks import expect, verbs
-from devlab.checks.calls import AnswerRaised
-from devlab.lessons.lesson_07_asynchrony import lesson
+from devlab.checks import expect
 from devlab.sim import specs
+from devlab.checks.scene import Seen, scene
 
-regime = lesson.exercise(
-    "regime",
-    signature="regime(rows, inner, columns, dtype, chip)",
-    facts=("J1", "J2", "J3", "J4"),
-    hints=(
-        "Count first, and divide afterwards. How many bytes do the three matrices have, and how many "
-        "operations does a single number of the result take?",
-        "There are 2 · rows · inner · columns operations, and `dtype.itemsize` bytes for every number of the "
-        "three matrices. Their quotient is the intensity. Each of the two, divided by one of the chip's "
-        "figures, is a time. Which of the two rates does this dtype have?",
-        "Put the three times into a dict, `times = {'overhead': …, 'bandwidth': …, 'compute': …}`, and "
-        "`return max(times, key=times.get), operations / moved`. Of equal times `max` finds the first.",
-    ),
-)
-
-OVERHEAD, BANDWIDTH, COMPUTE = REGIMES = ("overhead", "bandwidth", "compute")
+REGIMES = ("overhead", "bandwidth", "compute")
 FIGURES = ("launch", "bandwidth", "rate", "half_rate")
 REFERENCE, SHARED = (
     {name: getattr(one, name) for name in FIGURES} for one in (specs.CUDA_LIKE, specs.MPS_LIKE)
@@ -38,7 +19,7 @@ EVEN = {"launch": 2.0**-20, "bandwidth": 2.0**34, "rate": 2.0**38, "half_rate": 
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 COUNTED = ((32, 2048, 512), (1, 1000, 10), (5, 3, 7), (1024, 2048, 512))  # in all three regimes
-# In each call one time is at least a tenth longer than the others, and each mistake below shows in some.
+# In each call one time is at least a tenth longer than the others.
 PLAIN = (
     (16, 16, 16, F32, REFERENCE),
     (1, 2048, 2048, F32, REFERENCE),
@@ -67,110 +48,24 @@ OTHERS = (
 )
 
 
-def _counts(rows, inner, columns, dtype):
-    """Return how many operations there are, and how many bytes each of the three matrices has."""
-    numbers = rows * inner, inner * columns, rows * columns
-    return 2 * rows * inner * columns, [dtype.itemsize * one for one in numbers]
+def times_of(rows, inner, columns, dtype, chip):
+    """Return the seconds of the launch, of the bytes and of the operations, by the regime; and the intensity."""
+    moved = dtype.itemsize * (rows * inner + inner * columns + rows * columns)
+    operations = 2 * rows * inner * columns
+    rate = chip["half_rate" if dtype in specs.HALF else "rate"]
+    times = chip["launch"], moved / chip["bandwidth"], operations / rate
+    return dict(zip(REGIMES, times, strict=True)), operations / moved
 
 
-def _times(rows, inner, columns, dtype, chip, halves=specs.HALF):
-    """Return the seconds of the launch, of the bytes and of the operations; `halves` have the half rate."""
-    operations, matrices = _counts(rows, inner, columns, dtype)
-    rate = chip["half_rate" if dtype in halves else "rate"]
-    return chip["launch"], sum(matrices) / chip["bandwidth"], operations / rate
+def ours(*call):
+    times, intensity = times_of(*call)
+    return max(times, key=times.get), intensity
 
 
-def _longest(launch, moving, computing):
-    """Return the regime of the longest time, the first of equal ones."""
-    return max(zip((launch, moving, computing), REGIMES, strict=True), key=lambda pair: pair[0])[1]
-
-
-def _slips(rows, inner, columns, dtype) -> dict[str, float]:
-    """Return the intensities that mistakes give."""
-    operations, (first, second, result) = _counts(rows, inner, columns, dtype)
-    moved, size = first + second + result, dtype.itemsize
-    right, other = operations / moved, 6 - size
-    unwritten, unread = operations / (first + second), operations / result
-    again = operations / (size * (operations + rows * columns))
-    return {
-        f"{other} bytes were taken for each number, and {dtype} has {size}": right * size / other,
-        "the result's bytes are missing: it is written, and that takes bandwidth, too": unwritten,
-        "the result's bytes alone were counted: the two matrices are read, too": unread,
-        "the first matrix's bytes are missing": operations / (second + result),
-        "the second matrix's bytes are missing": operations / (first + result),
-        "the operations are twice as many: each term takes a multiplication and an addition": right / 2,
-        "the operations of a single number of the result were counted": 2 * inner / moved,
-        "the numbers were counted, and not their bytes": right * size,
-        "the bytes were counted as bits": right / 8,
-        "that is bytes ÷ operations: the intensity is operations ÷ bytes": 1 / right,
-        "the matrices' numbers were read again for every term: each is read once": again,
-        "a sum was counted with one addition fewer than it has terms": right * (1 - 0.5 / inner),
-        "rows ÷ 2 is the lesson's estimate for a layer that is large beside its rows": rows / 2,
-        "n ÷ 6 holds for square matrices in float32 alone": inner / 6,
-        "the intensity was rounded to a whole number": (right // 1, round(right)),
-        "the intensity was rounded": tuple(round(right, digits) for digits in range(1, 8)),
-    }
-
-
-def _of_times(chosen: Callable, **others) -> Callable:
-    """Return the answer that gives what `chosen` makes of the three times."""
-    return lambda *call: chosen(*_times(*call, **others))
-
-
-def _by_balance(balance: Callable) -> Callable:
-    """Return the answer that compares the intensity with `balance(dtype, chip)`, after the launch."""
-
-    def answer(*call):
-        launch, moving, computing = _times(*call)
-        operations, matrices = _counts(*call[:4])
-        high = operations / sum(matrices) > balance(*call[3:])
-        return OVERHEAD if launch >= max(moving, computing) else (COMPUTE if high else BANDWIDTH)
-
-    return answer
-
-
-MISTAKES = {
-    "the launch was left out: it is one of the three times": _of_times(lambda _, *two: _longest(0, *two)),
-    "half_rate was left out: 16-bit floats have a rate of their own": _of_times(_longest, halves=()),
-    "half_rate was taken for every dtype": _of_times(_longest, halves=(F32, F16, BF16)),
-    "half_rate is that of bfloat16, too, and not of float16 alone": _of_times(_longest, halves=(F16,)),
-    "bandwidth and compute are the wrong way round: a high intensity means compute": _of_times(
-        lambda launch, *two: _longest(launch, *two) if launch >= max(two) else _longest(0, two[1], two[0])
-    ),
-    "that is the regime of the shortest time: the longest decides": _of_times(
-        lambda *three: _longest(*(-one for one in three))
-    ),
-    "the launch was compared with the sum of the other two: the three go on side by side": _of_times(
-        lambda launch, *two: OVERHEAD if launch >= sum(two) else _longest(0, *two)
-    ),
-    "the launch was compared with the bytes' time alone": _of_times(
-        lambda launch, *two: OVERHEAD if launch >= two[0] else _longest(0, *two)
-    ),
-    "the launch was compared with the operations' time alone": _of_times(
-        lambda launch, *two: OVERHEAD if launch >= two[1] else _longest(0, *two)
-    ),
-    "a launch that is longer than one of the other two need not be the longest": _of_times(
-        lambda launch, *two: OVERHEAD if launch >= min(two) else _longest(0, *two)
-    ),
-    "above the balance, too, the launch may be the longest": _of_times(
-        lambda launch, *two: COMPUTE if two[1] > two[0] else _longest(launch, two[0], 0)
-    ),
-    "the time of the bytes is eight times too long: the chip's bandwidth is in bytes, not in bits": _of_times(
-        lambda launch, moving, computing: _longest(launch, 8 * moving, computing)
-    ),
-    "27 is the reference machine's balance in float32: each chip and dtype has its own": _by_balance(
-        lambda dtype, chip: 27
-    ),
-    "the balance is a rate ÷ the bandwidth, and not the other quotient": _by_balance(
-        lambda dtype, chip: chip["bandwidth"] / chip["half_rate" if dtype in specs.HALF else "rate"]
-    ),
-} | {f'it is always "{word}"': lambda *call, word=word: word for word in REGIMES}
-
-
-def _answered(trial, *counted_and_chip):
+def answered(t, *call):
     """Call the answer, and return the regime and the intensity that it gives."""
-    *counted, chip = counted_and_chip
-    got = trial.call(*counted, dict(chip))  # a copy, which an answer may spoil
+    *counted, chip = call
+    got = t.call(*counted, dict(chip))  # a copy, which an answer may spoil
     expect.kind(got, tuple, "a tuple of the regime and the intensity")
     if len(got) != 2:
         expect.fail("the tuple has two parts, the regime and the intensity", "2 parts", f"{len(got)}")
@@ -184,83 +79,67 @@ def _answered(trial, *counted_and_chip):
     return got
 
 
-def _mistake(trial) -> str:
-    """Return what is wrong with an answer that makes one mistake and gives its regimes in every call."""
-    with verbs.aside(trial), contextlib.suppress(AnswerRaised, expect.Mismatch):
-        calls = PLAIN + HALVED + OTHERS
-        intensity(trial)  # wrong counts give wrong regimes, and are told by their own rows
-        intensity_in_16_bits(trial)
-        got = [_answered(trial, *call)[0] for call in calls]
-        found = [words for words, answer in MISTAKES.items() if [answer(*call) for call in calls] == got]
-        return found[0] if len(found) == 1 else ""
-    return ""
+def intensity(t, *counted):
+    got = answered(t, *counted, REFERENCE)[1]
+    yield Seen("the intensity", got, 1e-9, note=": operations ÷ the bytes that are read and written")
 
 
-LONGEST = {OVERHEAD: "the launch takes", BANDWIDTH: "moving the bytes takes", COMPUTE: "the operations take"}
+def regimes(t, *calls):
+    for call in calls:
+        launch, moving, computing = (f"{1e6 * one:.3g} µs" for one in times_of(*call)[0].values())
+        note = f": launch {launch}, bytes {moving}, operations {computing}"
+        yield Seen("the regime", answered(t, *call)[0], note=note)
 
 
-def _judge_regime(trial, *call, headline: str = "") -> None:
-    got, wanted = _answered(trial, *call)[0], _longest(*_times(*call))
-    if got != wanted:
-        launch, moving, computing = (f"{1e6 * one:.3g} µs" for one in _times(*call))
-        asked = f"{wanted}: launch {launch}, bytes {moving}, operations {computing}"
-        expect.fail(_mistake(trial) or headline or f"{LONGEST[wanted]} longest here", asked, got)
+from devlab.lessons.lesson_07_asynchrony import lesson
+
+regime = lesson.exercise(
+    "regime",
+    signature="regime(rows, inner, columns, dtype, chip)",
+    facts=("J1", "J2", "J3", "J4"),
+    hints=(
+        "Count first, and divide afterwards. How many bytes do the three matrices have, and how many "
+        "operations does a single number of the result take?",
+        "There are 2 · rows · inner · columns operations, and `dtype.itemsize` bytes for every number of the "
+        "three matrices. Their quotient is the intensity. Each of the two, divided by one of the chip's "
+        "figures, is a time. Which of the two rates does this dtype have?",
+        "Put the three times into a dict, `times = {'overhead': …, 'bandwidth': …, 'compute': …}`, and "
+        "`return max(times, key=times.get), operations / moved`. Of equal times `max` finds the first.",
+    ),
+)
 
 
-def _judge_intensity(trial, *counted) -> None:
-    operations, matrices = _counts(*counted)
-    verbs.number(
-        _answered(trial, *counted, REFERENCE)[1],
-        operations / sum(matrices),
-        "not the operations ÷ the bytes that are read and written",
-        lambda: _slips(*counted),
-        f"{{wanted:.9g}}: {operations:,} operations ÷ {sum(matrices):,} bytes",
-        "{got:.9g}",
-        within=1e-9,
-    )
-
-
-@regime.row("the arithmetic intensity in float32")
-def intensity(trial):
+@scene(regime, ours, "the arithmetic intensity in float32")
+def intensity_in_float32(t):
     for shape in COUNTED:
-        _judge_intensity(trial, *shape, F32)
+        yield from intensity(t, *shape, F32)
 
 
-@regime.row("the arithmetic intensity in 16 bits")
-def intensity_in_16_bits(trial):
-    with trial.assumed():
-        _judge_intensity(trial, *COUNTED[0], F32)
+@scene(regime, ours, "the arithmetic intensity in 16 bits")
+def intensity_in_16_bits(t):
     for dtype in specs.HALF:
-        _judge_intensity(trial, *COUNTED[0], dtype)
+        yield from intensity(t, *COUNTED[0], dtype)
 
 
-@regime.row("the longest of three times decides")
-def longest_decides(trial):
-    for call in PLAIN:
-        _judge_regime(trial, *call)
+@scene(regime, ours, "the longest of three times decides")
+def longest_decides(t):
+    yield from regimes(t, *PLAIN)
 
 
-@regime.row("16-bit floats at half_rate")
-def half_rate(trial):
-    for call in HALVED:
-        _judge_regime(trial, *call)
+@scene(regime, ours, "16-bit floats at half_rate")
+def half_rate(t):
+    yield from regimes(t, *HALVED)
 
 
-@regime.row("every chip by its own figures")
-def every_chip(trial):
-    for call in OTHERS:
-        _judge_regime(trial, *call)
+@scene(regime, ours, "every chip by its own figures")
+def every_chip(t):
+    yield from regimes(t, *OTHERS)
 
 
-@regime.row("equal times: the first in the order")
-def equal_times(trial):
+@scene(regime, ours, "equal times: the first in the order")
+def equal_times(t):
     square, row = (96, 96, 96, F32), (1, 96, 96, F32)
-    same = "bytes and operations take equally long here, and bandwidth comes before compute"
-    _judge_regime(trial, *square, EVEN, headline=same)
-    moving, computing = _times(*row, EVEN)[1], _times(*square, EVEN)[2]
-    same = "launch and bytes take equally long here, and overhead comes before bandwidth"
-    _judge_regime(trial, *row, EVEN | {"launch": moving}, headline=same)
-    same = "launch and operations take equally long here, and overhead comes before compute"
-    _judge_regime(trial, *square, EVEN | {"launch": computing, "bandwidth": 2.0**35}, headline=same)
-    same = "all three take equally long here, and overhead comes first"
-    _judge_regime(trial, *square, EVEN | {"launch": computing}, headline=same)
+    moving, computing = times_of(*row, EVEN)[0]["bandwidth"], times_of(*square, EVEN)[0]["compute"]
+    yield from regimes(t, (*square, EVEN), (*row, EVEN | {"launch": moving}))
+    yield from regimes(t, (*square, EVEN | {"launch": computing, "bandwidth": 2.0**35}))
+    yield from regimes(t, (*square, EVEN | {"launch": computing}))

@@ -1,25 +1,60 @@
 """One training step in mixed precision: float16 autocast, and a scaler around the gradients."""
 
-import contextlib
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks import expect, verbs
-from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_12_less_memory_less_time import (
     CLASSES,
     FEATURES,
-    expect_parameters,
-    lesson,
     make_model,
     make_optimizer,
     noted,
     samples,
     soiled,
-    twin,
 )
+from devlab.checks.scene import Seen, most, must, scene
+
+SCALE = 1024.0
+TOO_LARGE = 2.0**26  # with this scale the gradient of any logit is inf in float16
+WITHIN = 2e-3  # what float16 may round differently in two steps at a rate of 0.1
+
+
+def ours(model, batch, optimizer, scaler, device):
+    model.train()
+    x, y = (part.to(device) for part in batch)
+    optimizer.zero_grad()
+    with torch.autocast(device.type, dtype=torch.float16):
+        loss = F.cross_entropy(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+def nearest(got, logits, labels):
+    """Return the loss of logits, under autocast or in all digits of float32: on CUDA these are two numbers."""
+    with torch.autocast(logits.device.type, dtype=torch.float16):
+        both = F.cross_entropy(logits, labels), F.cross_entropy(logits.float(), labels)
+    return min(both, key=lambda one: abs(float(one) - float(got.detach())))
+
+
+def ready(t, seed, scale=SCALE):
+    """Return a model, its optimizer, and a scaler that doubles its scale after every second good step."""
+    model = make_model(seed, t.device)
+    return (
+        model,
+        make_optimizer(model),
+        torch.amp.GradScaler(t.device.type, init_scale=scale, growth_interval=2),
+    )
+
+
+def parameters(model, when, within):
+    for name, parameter in model.named_parameters():
+        yield f"the parameter {name} after {when}", parameter.detach(), within
+
+
+from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 mixed_step = lesson.exercise(
     "mixed_step",
@@ -36,179 +71,70 @@ mixed_step = lesson.exercise(
     ),
 )
 
-SCALE = 1024.0
-TOO_LARGE = 2.0**26  # with this scale the gradient of any logit is inf in float16
-WITHIN = 2e-3  # what float16 may round differently on another device, in two steps at a rate of 0.1
+
+@scene(mixed_step, ours, "the loss in float32, on the device")
+def loss_in_float32(t):
+    for count, seed in zip((7, 4, 9), t.seeds, strict=True):
+        model, optimizer, scaler = ready(t, seed)
+        inputs, labels = samples(t, count, seed)
+        got = t.call(model.eval(), [inputs, labels], optimizer, scaler, t.device)
+        number = isinstance(got, float | int)
+        yield must(
+            not number, "the loss is a Python number: the host waited for it", "a tensor on the device", got
+        )
+        yield must(model[-1].modes, "the model that was given never ran", "one forward", "none")
+        yield Seen("the loss", got, 1e-5, right=nearest(got, model[-1].logits[0], labels.to(t.device)))
+        yield must(not got.requires_grad, "the loss still holds its graph", "requires_grad=False", got)
+        trained = model[-1].modes[0] and model.training
+        yield must(trained, "the forward ran in evaluation mode", "model.train() before the forward")
 
 
-def _scaler(trial, scale: float = SCALE) -> torch.amp.GradScaler:
-    """Return a scaler that doubles its scale after every second good step."""
-    return torch.amp.GradScaler(trial.device.type, init_scale=scale, growth_interval=2)
-
-
-def _step(trial, model: nn.Module, batch, optimizer, scaler) -> torch.Tensor:
-    got = trial.call(model, batch, optimizer, scaler, trial.device)
-    if isinstance(got, float | int):
-        expect.fail("the loss is a Python number: the host waited for it", "a tensor on the device", got)
-    expect.kind(got, torch.Tensor, "a tensor", "the loss")
-    return got
-
-
-def _reference(model: nn.Module, batches: list, scale: float = SCALE) -> nn.Module:
-    """Train a model of ours on the CPU, in float16 and with a scale, and return it."""
-    optimizer = make_optimizer(model)
-    for inputs, labels in batches:
-        with torch.autocast("cpu", dtype=torch.float16):
-            loss = F.cross_entropy(model(inputs), labels)
-        optimizer.zero_grad()
-        (loss * scale).backward()
-        for parameter in model.parameters():
-            parameter.grad /= scale
-        optimizer.step()
-    return model
-
-
-def _expect_loss(trial, model: nn.Sequential, got: torch.Tensor, labels: torch.Tensor) -> None:
-    """Expect the loss of the logits that the model gave, in float32."""
-    probe = model[-1]
-    if got.dtype != torch.float32:
-        headline = f"the loss is {got.dtype}, not torch.float32"
-        expect.fail(headline, "the loss under autocast as well, which computes it in float32", got)
-    if not probe.logits:
-        expect.fail("the model that was given never ran", "one forward", "none")
-    logits = probe.logits[0].cpu().float()
-    slips = {
-        "that is the sum over the batch, and the mean is asked": F.cross_entropy(
-            logits, labels, reduction="sum"
-        ),
-        "that is the scaled loss, and the loss itself is asked": F.cross_entropy(logits, labels) * SCALE,
-        "the loss was computed in float16: it belongs under autocast, too": F.cross_entropy(
-            logits.half(), labels
-        ).float(),
-    }
-    wanted = F.cross_entropy(logits, labels)
-    expect.named(got.detach(), wanted, slips, "the mean cross-entropy of the logits", 1e-6)
-    expect.tensor(got.detach(), wanted, trial.device, "the loss", within=1e-5)
-
-
-@mixed_step.row("the loss in float32, on the device")
-def loss_in_float32(trial):
-    for count, seed in zip((7, 4, 9), trial.seeds, strict=True):
-        batch = [*samples(trial, count, seed)]
-        model = make_model(seed, trial.device).eval()
-        got = _step(trial, model, batch, make_optimizer(model), _scaler(trial))
-        if got.requires_grad:
-            words = "requires_grad=True: to keep it is to keep the graph"
-            expect.fail("the loss still holds its graph", "requires_grad=False", words)
-        _expect_loss(trial, model, got, batch[1])
-        if not model[-1].modes[0] or not model.training:
-            asked, said = "model.train() before the forward", "a model that came in evaluation mode stayed so"
-            expect.fail("the forward ran in evaluation mode", asked, said)
-
-
-@mixed_step.row("forward under float16 autocast, backward outside")
-def under_autocast(trial):
-    model = make_model(trial.seeds[1], trial.device)
-    enabled, kind = [], trial.device.type
+@scene(mixed_step, ours, "forward under float16 autocast, backward outside")
+def under_autocast(t):
+    model, optimizer, scaler = ready(t, t.seeds[1])
+    enabled, kind = [], t.device.type
     with noted(torch.autograd, "backward", lambda: enabled.append(torch.is_autocast_enabled(kind))):
-        _step(trial, model, samples(trial, 6, trial.seeds[2]), make_optimizer(model), _scaler(trial))
-    probe = model[-1]
+        t.call(model, samples(t, 6, t.seeds[2]), optimizer, scaler, t.device)
     asked = f"with torch.autocast({kind!r}, dtype=torch.float16)"
-    if len(probe.autocast) != 1:
-        expect.fail(f"the model ran {verbs.times(len(probe.autocast), 'time')}", "one forward", "")
-    dtype = probe.autocast[0]
-    if dtype is None:
-        headline = f"the forward ran without autocast for {kind!r}"
-        expect.fail(headline, asked, f"logits that are {probe.logits[0].dtype}")
-    if dtype != torch.float16:
-        expect.fail(f"the forward ran under autocast to {dtype}", asked, str(dtype))
-    if any(enabled):
-        headline = "backward ran inside autocast"
-        expect.fail(headline, "forward and loss alone under autocast", "autocast on as backward began")
+    yield "the number of forwards", len(model[-1].autocast)
+    dtype = model[-1].autocast[0]
+    yield must(dtype, f"the forward ran without autocast for {kind!r}", asked, model[-1].logits[0])
+    yield must(dtype == torch.float16, f"the forward ran under autocast to {dtype}", asked, str(dtype))
+    yield must(not any(enabled), "backward ran inside autocast", "forward and loss alone under autocast")
 
 
-@mixed_step.row("a step by this batch's unscaled gradient")
-def one_step_each(trial):
-    model = make_model(trial.seeds[0], trial.device)
-    fresh = twin(model)
-    batches = [samples(trial, count, trial.seeds[0] + count) for count in (6, 5)]
-    ours = _reference(twin(model), batches)
-    optimizer, scaler = make_optimizer(model), _scaler(trial)
-    for batch in batches:
-        trial.call(soiled(model), batch, optimizer, scaler, trial.device)
-
-    def why(name: str) -> str:
-        if torch.equal(model.get_parameter(name).cpu(), fresh.get_parameter(name)):
-            return f"the parameter {name} has not changed: was a step taken?"
-        return _fault(trial) or f"{name} is not where a step by this batch's unscaled gradient takes it"
-
-    asked = "zero_grad, scaled backward, and the scaler's step, which unscales"
-    expect_parameters(model, ours, WITHIN, why, asked)
+@scene(mixed_step, ours, "a step by this batch's unscaled gradient")
+def one_step_each(t):
+    model, optimizer, scaler = ready(t, t.seeds[0])
+    for count in (6, 5):
+        t.call(soiled(model), samples(t, count, t.seeds[0] + count), optimizer, scaler, t.device)
+    yield from parameters(model, "two steps", WITHIN)
     # A gradient longer than 1 counts in full, and nan in `.grad` counts for nothing.
-    inputs, labels = samples(trial, 6, trial.seeds[2])
-    fresh = nn.Linear(FEATURES, CLASSES)
-    ours = _reference(twin(fresh), [(5 * inputs, labels)])
-    model = soiled(twin(fresh).to(trial.device), float("nan"))
-    trial.call(model, (5 * inputs, labels), make_optimizer(model), _scaler(trial), trial.device)
-    expect_parameters(model, ours, WITHIN, why, asked)
+    inputs, labels = samples(t, 6, t.seeds[2])
+    model, (_, _, scaler) = nn.Linear(FEATURES, CLASSES).to(t.device), ready(t, 0)
+    t.call(soiled(model, float("nan")), (5 * inputs, labels), make_optimizer(model), scaler, t.device)
+    yield from parameters(model, "a step of a long gradient", WITHIN)
 
 
-def _fault(trial) -> str:
-    """Let the answer take one more step, and say what is wrong with its calls."""
-    model, calls = make_model(trial.seeds[0], trial.device), []
-    optimizer, scaler = make_optimizer(model), _scaler(trial)
-    with (
-        verbs.aside(trial),
-        noted(optimizer, "zero_grad", lambda: calls.append("zero")),
-        noted(model, "zero_grad", lambda: calls.append("zero")),
-        noted(optimizer, "step", lambda: calls.append("step")),
-        noted(torch.autograd, "backward", lambda: calls.append("backward")),
-        noted(scaler, "step", lambda: calls.append("scaler.step")),
-        contextlib.suppress(AnswerRaised, expect.Mismatch),
-    ):
-        trial.call(soiled(model), samples(trial, 6, trial.seeds[1]), optimizer, scaler, trial.device)
-    if "backward" in calls and "zero" not in calls[: calls.index("backward")]:
-        return "gradients from before were counted: call zero_grad before backward"
-    if "step" in calls and "scaler.step" not in calls:
-        return "the optimizer stepped by itself, with gradients that are still scaled: scaler.step unscales"
-    return ""
-
-
-@mixed_step.row("a step on inf is left out, the scale updated")
-def inf_is_left_out(trial):
-    model = make_model(trial.seeds[1], trial.device)
-    fresh, optimizer = twin(model), make_optimizer(model)
-    scaler, batch = _scaler(trial, TOO_LARGE), samples(trial, 6, trial.seeds[0])
-    trial.call(model, batch, optimizer, scaler, trial.device)
-
-    def why(name: str) -> str:
-        return f"a step was taken on gradients that are inf: {name} has changed"
-
-    expect_parameters(model, fresh, 0.0, why, "no step: scaler.step leaves it out")
-    _expect_scale(scaler, TOO_LARGE / 2, "the scale was not halved after gradients that are inf")
-    # Of two good steps the scaler doubles its scale.
-    model = make_model(trial.seeds[2], trial.device)
-    optimizer, scaler = make_optimizer(model), _scaler(trial)
+@scene(mixed_step, ours, "a step on inf is left out, the scale updated")
+def inf_is_left_out(t):
+    model, optimizer, scaler = ready(t, t.seeds[1], TOO_LARGE)
+    batch = samples(t, 6, t.seeds[0])
+    t.call(model, batch, optimizer, scaler, t.device)
+    yield from parameters(model, "gradients that are inf", 0.0)
+    yield "the scale after gradients that are inf", scaler.get_scale(), 0.0
+    model, optimizer, scaler = ready(t, t.seeds[2])
     for _ in range(2):
-        trial.call(model, batch, optimizer, scaler, trial.device)
-    _expect_scale(scaler, SCALE * 2, "the scaler was not updated once after each step")
+        t.call(model, batch, optimizer, scaler, t.device)
+    yield "the scale after two good steps", scaler.get_scale(), 0.0
 
 
-def _expect_scale(scaler: torch.amp.GradScaler, wanted: float, headline: str) -> None:
-    if (got := scaler.get_scale()) != wanted:
-        expect.fail(headline, f"a scale of {wanted:g}: scaler.update() after the step", f"{got:g}")
-
-
-@mixed_step.row("two transfers, no wait but the scaler's", only="accelerator")
-def few_waits(trial):
-    model = make_model(trial.seeds[0], trial.device)
-    optimizer, scaler = make_optimizer(model), _scaler(trial)
-    for seed in trial.seeds[:2]:  # the first makes what the scaler and the optimizer keep
-        batch = samples(trial, 6, seed)
-        _, log = trial.watched(model, batch, optimizer, scaler, trial.device)
+@scene(mixed_step, ours, "two transfers, no wait but the scaler's", only="accelerator")
+def few_waits(t):
+    model, optimizer, scaler = ready(t, t.seeds[0])
+    for seed in t.seeds[:2]:  # the first makes what the scaler and the optimizer keep
+        _, log = t.watched(model, samples(t, 6, seed), optimizer, scaler, t.device)
     asked = "one at most: scaler.step asks whether a gradient was inf"
-    headline = "the host waited for {one.device} {times}: {causes}"
-    verbs.counts(log.events.synchronizations, 1, headline, asked, "{count}; {last.line}", of="time")
-    into = [one for one in log.events.transfers if one.target == str(trial.device) and one.bytes > 8]
-    headline = f"{{times}} to {trial.device}, not 2"
-    verbs.counts(into, 2, headline, "inputs and labels once each", "{count}", 2)
+    yield most(f"the host waited for {t.device} {{times}}: {{causes}}", log.events.synchronizations, 1, asked)
+    into = [one for one in log.events.transfers if one.target == str(t.device) and one.bytes > 8]
+    yield f"the number of transfers to {t.device}", len(into)

@@ -1,0 +1,142 @@
+"""Makes the tables of known mistakes: what each wrong answer of a bank is seen to do.
+
+An exercise that has scenes gets a table beside its file; `devlab.checks.known` says what stands in it. A
+table is current while the judgement and the bank are those that it was made from.
+"""
+
+import ast
+import contextlib
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import torch
+from bank import ANSWERS, Answer, load
+
+from devlab.checks import known, scene, waiting
+from devlab.checks.exercise import exercises
+from devlab.checks.isolation import fresh_defaults, preserved_state
+from devlab.checks.trial import Trial
+from devlab.devices import simulated_accelerators
+
+DEVICES = (torch.device("cpu"), *simulated_accelerators())
+FLAT = re.compile(r"\[[^\[\]{}]*\]")
+
+
+def tables() -> dict[str, Path]:
+    """Return the path of the table of each exercise that has scenes, by the exercise's name."""
+    exercises()  # imports them all
+    return {one.exercise.name: one.table for one in scene.SCENES}
+
+
+def digest(table: Path) -> str:
+    """Return a digest of what a table is made from, as Python reads it: comments and layout do not count."""
+    files = table.with_suffix(".py"), table.with_name("__init__.py"), ANSWERS / f"{table.stem}.py"
+    parts = [ast.unparse(ast.parse(path.read_text(encoding="utf-8"))) for path in files]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def is_current(table: Path) -> bool:
+    """Tell whether a table was made from the judgement and the bank as they are."""
+    return table.exists() and json.loads(table.read_text(encoding="utf-8"))["made from"] == digest(table)
+
+
+def make(name: str, table: Path) -> str:
+    """Return the text of an exercise's table, from what its wrong answers do on three devices."""
+    words: list[str] = []
+    rows: dict[str, dict[str, dict]] = {}
+    wrong = [answer for answer in load(ANSWERS / f"{name}.py") if answer.fragment is not None]
+    for answer in wrong:
+        for one in scene.SCENES:
+            if one.exercise.name == name and one.label in answer.rows:
+                for device in DEVICES:
+                    add_entry(rows.setdefault(one.label, {}), words, one, answer, device)
+    for place in [place for places in rows.values() for place in places.values()]:
+        for entry in place["known"]:
+            if not any(look_alike(entry, other) for other in place["known"]):
+                entry[2] = []
+        place["known"] = [e for n, e in enumerate(place["known"]) if e not in place["known"][:n]]
+    return write({"made from": digest(table), "words": words, "rows": rows})
+
+
+def add_entry(places: dict, words: list[str], one: scene.Scene, answer: Answer, device: torch.device) -> None:
+    """Add what a wrong answer shows first that differs from ours, on a device, to the places of its row."""
+    row = next(row for row in one.exercise.rows if row.label == one.label)
+    if not row.applies_to(device, DEVICES):
+        return
+    others = tuple(other for other in DEVICES if other != device)
+    trial = Trial(answer.code, one.exercise.signature, device, others)
+    with preserved_state(), waiting.watched():
+        try:
+            found = find_entry(one, trial)
+        except waiting.TooLong:
+            waiting.disarm()
+            return
+    if found:
+        place, headline, right, slip, later = found
+        said = known.strip_devices(answer.fragment, trial)
+        if said in known.strip_devices(headline, trial):
+            return  # the general words say it already
+        if said not in words:
+            words.append(said)
+        kept = places.setdefault(place, {"ours": right, "known": []})
+        kept["known"].append([words.index(said), slip, later])
+
+
+def find_entry(one: scene.Scene, trial: Trial) -> tuple | None:
+    """Return the place of the first thing that differs, the headline, both prints, and what comes later.
+
+    Return None where nothing differs, or where what ends the scene has words of its own.
+    """
+    ours, seen, differs = scene.see_ours(one, 0, trial), [], None
+    fresh_defaults()
+    with (
+        contextlib.closing(scene.see(one, trial)) as mine,
+        contextlib.closing(scene.see_later(one, trial)) as rest,
+    ):
+        try:
+            for thing in mine:
+                if thing.must:
+                    scene.compare(thing, thing)
+                    continue
+                seen.append(thing)
+                if differs := scene.find_difference(seen, ours):
+                    break
+        except Exception:
+            return None
+        if not differs or len(seen) > len(ours):
+            return None
+        theirs = ours[len(seen) - 1]
+        right, home = (theirs.value, theirs.home) if thing.right is None else (thing.right, None)
+        slip = known.make_print(thing.value, trial, right, thing.within)
+        later = [
+            what if what is None or isinstance(what, str) else known.make_print(what.value, trial)
+            for _, what in zip(range(known.LATER), known.see_on(mine, rest), strict=False)
+        ]
+    place = known.name_place(seen, trial)
+    return place, differs.headline, known.make_print(right, trial, home=home), slip, later
+
+
+def look_alike(entry: list, other: list) -> bool:
+    """Tell whether an entry could be taken for another mistake's by the prints of what each shows first."""
+    (_, mine, _), (_, theirs, _) = entry, other
+    if entry[0] == other[0] or mine[0] != theirs[0] or mine[2] != theirs[2]:
+        return False
+    if mine[0] == "value" or None in (mine[4], theirs[4]):
+        return mine == theirs
+    numbers, others = (dict(zip(kept[5], kept[4], strict=True)) for kept in (mine, theirs))
+    return all(near(number, others[place]) for place, number in numbers.items() if place in others)
+
+
+def near(one: float | str, other: float | str) -> bool:
+    """Tell whether two numbers of prints are within a twentieth."""
+    return one == other or (
+        str not in (type(one), type(other)) and abs(one - other) <= 0.05 * max(1, abs(one))
+    )
+
+
+def write(table: dict) -> str:
+    """Return a table as JSON in which each list of plain values has a line, so that a diff can be read."""
+    text = json.dumps(table, ensure_ascii=False, indent=1)
+    return FLAT.sub(lambda found: " ".join(found[0].split()), text) + "\n"

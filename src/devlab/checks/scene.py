@@ -1,0 +1,288 @@
+"""Scenes: rows that are judged by what two answers are seen to do on the same device.
+
+A scene is a generator that uses an answer and yields what it sees. The course's own answer plays it first,
+then the learner's; the first thing seen that differs is the finding, so that nothing expected is computed
+elsewhere. The known mistakes of an exercise stand in a table beside its file (`known`): where the learner's
+answer is seen to do what a known mistake does, the headline is the words for that mistake.
+"""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from devlab.checks import expect, known, waiting
+from devlab.checks.calls import AnswerRaised, where_raised
+from devlab.checks.exercise import Exercise
+from devlab.checks.expect import Mismatch
+from devlab.checks.isolation import fresh_defaults
+from devlab.checks.probes import Endless
+from devlab.checks.trial import Skip, Trial
+from devlab.checks.values import on_cpu, times
+from devlab.checks.verbs import causes
+
+UNJUDGED = object()  # the value of a thing that another row judges
+
+
+class Seen(NamedTuple):
+    """One thing that a scene saw; a scene may yield the first three fields alone, as a tuple.
+
+    `what` names the thing. Numbers may differ by `within`, or by `rel` of the largest number expected.
+    `asked` says what the task wanted, and `got` what came, where the values alone do not tell. `right` is the
+    right value where that follows from what the answer did before; otherwise it is what our answer showed.
+
+    A thing with `most` is a number that must not be larger, unless ours is; `events` are what was counted,
+    and `noun` names each. A thing with `must` has to be true, and `what` is the headline where it is not.
+    """
+
+    what: str
+    value: object = None
+    within: float | None = None
+    asked: str = ""
+    got: object = None
+    rel: float = 0.0
+    right: object = None
+    most: float | None = None
+    events: Sequence = ()
+    noun: str = "time"
+    must: bool = False
+    home: torch.device | None = None  # where a tensor of ours was, before it was remembered on the CPU
+
+
+def most(what: str, value: float | Sequence, limit: float, asked: str = "", noun: str = "time") -> Seen:
+    """See a number, or how many events a log has, that must not exceed a limit.
+
+    `what` may hold `{}`, the number; `{times}`, the number with its noun; and `{causes}` of the events.
+
+    >>> most("{} waits", [], 1).value
+    0
+    """
+    events, value = ((), value) if isinstance(value, int | float) else (value, len(value))
+    return Seen(what, value, most=limit, asked=asked or f"at most {limit}", events=events, noun=noun)
+
+
+def must(condition: object, headline: str, asked: str = "", got: object = "") -> Seen:
+    """See something that has to be so; a scene may look at it as often as the answer gives cause to.
+
+    >>> must(2 < 3, "two is not less than three").value
+    True
+    """
+    return Seen(headline, bool(condition), asked=asked, got=got, must=True)
+
+
+class Scene(NamedTuple):
+    """A row that is a scene; the learner's answer has to agree with one of `ours`."""
+
+    exercise: Exercise
+    label: str
+    program: Callable[[Trial], Iterator]
+    ours: tuple[Callable, ...]
+    asked: str
+    only: str | None
+
+    @property
+    def table(self) -> Path:
+        """Return the path of the exercise's known mistakes, beside the file that judges it."""
+        return Path(self.program.__code__.co_filename).with_suffix(".json")
+
+
+SCENES: list[Scene] = []
+
+
+def scene(
+    exercise: Exercise,
+    ours: Callable | tuple[Callable, ...],
+    label: str,
+    asked: str = "",
+    only: str | None = None,
+) -> Callable:
+    """Add the decorated generator, which takes a Trial, to an exercise as a row.
+
+    `asked` says what is wanted in the words of the task, for all that is seen without words of its own.
+
+    >>> double = Exercise("double", "00", "double(x)", ("D1",), ("twice", "x + x"))
+    >>> @scene(double, lambda x: 2 * x, "twice as much")
+    ... def twice(trial):
+    ...     yield "the result", trial.call(torch.ones(2))
+    >>> double.rows[0].judge(Trial(lambda x: x + 1, "double(x)", torch.device("cpu")))
+    >>> double.rows[0].judge(Trial(lambda x: x, "double(x)", torch.device("cpu")))
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: the values of the result are wrong
+    """
+
+    def add(program: Callable) -> Callable:
+        made = Scene(exercise, label, program, ours if isinstance(ours, tuple) else (ours,), asked, only)
+        SCENES.append(made)
+        exercise.row(label, only)(functools.wraps(program)(lambda trial: play(made, trial)))
+        return program
+
+    return add
+
+
+def play(scene: Scene, trial: Trial) -> None:
+    """Expect the learner's answer to be seen as ours is, or as one of ours; raises the Mismatch."""
+    left = [see_ours(scene, number, trial) for number in range(len(scene.ours))]
+    fresh_defaults()
+    seen: list[Seen] = []
+    # The generator is closed here, so that its `with` blocks do not end while a traceback holds them.
+    with contextlib.closing(see(scene, trial)) as mine:
+        for thing in mine:
+            if thing.must:  # has no place among the others: an answer may go on longer than ours does
+                compare(thing, thing)
+                continue
+            seen.append(thing)
+            found = [find_difference(seen, ours) for ours in left]
+            if all(found):
+                raise name_mistake(scene, seen, left[0], found[0], mine, trial)
+            left = [ours for ours, differs in zip(left, found, strict=True) if not differs]
+    if len(seen) < len(left[0]):
+        raise Mismatch("the program ended early", left[0][len(seen)].what, "nothing more")
+
+
+def find_difference(seen: Sequence[Seen], ours: Sequence[Seen]) -> Mismatch | None:
+    """Return how the last thing seen differs from the thing at the same place of ours, if it does."""
+    try:
+        compare(seen[-1], ours[len(seen) - 1] if len(seen) <= len(ours) else None)
+    except Mismatch as found:
+        return found
+    return None
+
+
+def name_mistake(
+    scene: Scene, seen: list[Seen], ours: list[Seen], found: Mismatch, rest: Iterator, trial: Trial
+) -> Mismatch:
+    """Return what was found, with the words for the known mistake that is seen to do the same, if any."""
+    call, situation, words = trial.last_call, trial.situation, ""
+    try:
+        if trial.seeds[0]:  # the table was made with the numbers of seed 0, and a grader asks for others
+            play(scene, beside(trial, trial.answer, seed=0))
+        with contextlib.closing(see_later(scene, trial)) as later:
+            words = known.read(scene.table).find_words(scene.label, seen, ours, (rest, later), trial)
+    except Exception as again:  # a look-up that fails must not break the verdict
+        words = again.headline if getattr(again, "known", False) else ""
+    trial.last_call, trial.situation = call, situation
+    if words:
+        found = Mismatch(words, found.expected, found.got)
+        found.known = True
+    return found
+
+
+_remembered: dict[tuple, list[Seen]] = {}
+
+
+def see_ours(scene: Scene, number: int, trial: Trial) -> list[Seen]:
+    """Return what the scene sees of an answer of ours on the trial's device, with the trial's inputs.
+
+    It is played once, to its end, and remembered under all that changes rounding or rules.
+    """
+    arithmetic = torch.get_float32_matmul_precision(), torch.get_num_threads(), following(trial.device)
+    key = (scene.program, number, trial.device, trial.others, trial.seeds, arithmetic)
+    if key not in _remembered:
+        fresh_defaults()
+        _remembered[key] = []
+        with contextlib.suppress(Skip):  # the learner's play meets what this machine cannot show, and says so
+            for thing in see(scene, beside(trial, scene.ours[number])):
+                if not thing.must:
+                    _remembered[key].append(bring_home(thing))
+    return _remembered[key]
+
+
+def following(device: torch.device) -> str:
+    """Return whose rules a simulated device follows."""
+    simulator = sys.modules.get("devlab.sim")  # looked up, not imported, as a real device has no need of it
+    return simulator.following() if device.type == "sim" else ""
+
+
+def bring_home(thing: Seen) -> Seen:
+    """Return a thing with its tensor on the CPU, so that what is remembered holds no memory of a device."""
+    if not known.is_readable(thing.value):
+        return thing
+    return thing._replace(value=on_cpu(thing.value).clone(), home=thing.value.device)
+
+
+def beside(trial: Trial, answer: Callable, seed: int | None = None) -> Trial:
+    """Return a trial of another answer on the same device, with the same inputs unless a seed is given."""
+    seed = trial.seeds[0] if seed is None else seed
+    return Trial(answer, trial.signature, trial.device, trial.others, seed)
+
+
+def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
+    """Yield what a scene sees of an answer, each tensor as it then is; each step has a time limit of its own.
+
+    What is raised in the learner's own lines comes out as AnswerRaised.
+    """
+    with contextlib.closing(scene.program(trial)) as steps:
+        while True:
+            try:
+                with waiting.limited():
+                    thing = next(steps)
+            except StopIteration:
+                return
+            except Endless:
+                raise Mismatch("the loop does not come to an end", "an end", "calls, and so on") from None
+            except (Mismatch, AnswerRaised, Skip):
+                raise
+            except Exception as error:
+                if where_raised(error):
+                    raise AnswerRaised(error) from error
+                raise
+            thing = thing if isinstance(thing, Seen) else Seen(*thing)
+            if isinstance(thing.value, torch.Tensor) and thing.value.layout is torch.strided:
+                thing = thing._replace(value=thing.value.detach().clone())
+            yield thing._replace(asked=thing.asked or scene.asked)
+
+
+def see_later(scene: Scene, trial: Trial) -> Iterator[Seen]:
+    """Yield what the later scenes of the exercise see of the answer, which tells two mistakes apart."""
+    side = "cpu" if trial.device.type == "cpu" else "accelerator"
+    for other in SCENES[SCENES.index(scene) + 1 :]:
+        if other.exercise is scene.exercise and other.only in (None, side):
+            fresh_defaults()
+            with contextlib.suppress(Exception):
+                yield from see(other, beside(trial, trial.answer))
+
+
+def compare(mine: Seen, ours: Seen | None) -> None:
+    """Raise the Mismatch that says how a thing seen differs from ours; None stands for nothing more."""
+    if ours is None:
+        raise Mismatch("the program went another way", "nothing more", mine.what)
+    got, wanted, asked = mine.value, ours.value if mine.right is None else mine.right, mine.asked
+    if got is UNJUDGED or (mine.must and got):
+        return
+    if mine.must:
+        expect.fail(mine.what, asked, mine.got)
+    elif mine.most is not None:
+        if got > max(mine.most, wanted):  # our own answer may need more on this device
+            noun = times(got, mine.noun) if isinstance(got, int) else ""
+            line = getattr(mine.events[-1], "line", "") if mine.events else ""
+            headline = mine.what.format(got, times=noun, causes=causes(mine.events))
+            expect.fail(headline, asked, f"{got}" + f"; {line}" * bool(line))
+    elif isinstance(wanted, torch.Tensor):
+        _compare_tensors(mine, wanted, ours.home or wanted.device)
+    else:
+        expect.kind(got, type(wanted), expect.a_type(wanted), mine.what)
+        if mine.within is None or not isinstance(wanted, float):
+            expect.equal(got, wanted, f"{mine.what} is {_word(got)}, not {_word(wanted)}")
+        elif not abs(got - wanted) <= mine.within * max(1, abs(wanted)):
+            expect.fail(f"{mine.what} is wrong", f"{asked}{': ' * bool(asked)}{wanted:.6g}", f"{got:.6g}")
+
+
+def _compare_tensors(mine: Seen, wanted: torch.Tensor, home: torch.device) -> None:
+    within = mine.within
+    if mine.rel and wanted.numel():
+        within = max(within or 0.0, mine.rel * float(wanted.detach().abs().max()))
+    try:
+        expect.tensor(mine.value, wanted, home, mine.what, within)
+    except Mismatch as found:
+        if mine.asked and found.headline.startswith("the values of"):
+            found.expected = f"{mine.asked}: {found.expected}"
+        raise
+
+
+def _word(value: object) -> str:
+    return str(value) if isinstance(value, str | torch.device | torch.dtype) else expect.describe(value)
