@@ -75,13 +75,12 @@ def add_entry(places: dict, words: list[str], one: scene.Scene, answer: Answer, 
             return
     if found:
         place, headline, right, slip, later = found
-        said = known.strip_devices(answer.fragment, trial)
-        if said in known.strip_devices(headline, trial):
+        if answer.fragment in known.strip_devices(headline, trial):
             return  # the general words say it already
-        if said not in words:
-            words.append(said)
+        if answer.fragment not in words:
+            words.append(answer.fragment)
         kept = places.setdefault(place, {"ours": right, "known": []})
-        kept["known"].append([words.index(said), slip, later])
+        kept["known"].append([words.index(answer.fragment), slip, later])
 
 
 def find_entry(one: scene.Scene, trial: Trial) -> tuple | None:

@@ -207,15 +207,21 @@ def write_plainly(value: object) -> object:
     return str(value) if isinstance(value, torch.device | torch.dtype) else type(value).__name__
 
 
+def name_devices(trial: "Trial") -> dict[str, str]:
+    """Return what stands in a table, as in a bank of answers, for the names of the trial's accelerators."""
+    found = [str(one) for one in (trial.device, *trial.others) if one.type != "cpu"]
+    return dict(zip(("{device}", "{second}"), found, strict=False))
+
+
 def strip_devices(words: str, trial: "Trial") -> str:
-    """Return words with the names of the trial's accelerators replaced, as `fill_devices` undoes it."""
-    for number, other in enumerate(trial.others):
-        words = words if other.type == "cpu" else words.replace(str(other), f"{{other{number}}}")
-    return words if trial.device.type == "cpu" else words.replace(str(trial.device), "{here}")
+    """Return words without the names of the trial's accelerators, which `fill_devices` puts in again."""
+    for placeholder, name in name_devices(trial).items():
+        words = words.replace(name, placeholder)
+    return words
 
 
 def fill_devices(words: str, trial: "Trial") -> str:
-    """Return words with the names of this machine's devices in them."""
-    for number, other in enumerate(trial.others):
-        words = words.replace(f"{{other{number}}}", str(other))
-    return words.replace("{here}", str(trial.device))
+    """Return words with the names of the trial's accelerators in them."""
+    for placeholder, name in name_devices(trial).items():
+        words = words.replace(placeholder, name).replace("{kind}", name.partition(":")[0])
+    return words
