@@ -95,6 +95,34 @@ def gradients_asked_for(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
+@right
+def loss_by_log_softmax(model, batch, optimizer, scaler, device):
+    model.train()
+    x, y = moved(batch, device)
+    with half(device):
+        loss = F.nll_loss(F.log_softmax(model(x), dim=1), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+@right
+def loss_by_log_softmax_in_float16(model, batch, optimizer, scaler, device):
+    """What cross_entropy itself does under CUDA's autocast, which leaves a dtype that is given."""
+    model.train()
+    x, y = moved(batch, device)
+    with half(device):
+        logits = model(x)
+        loss = F.nll_loss(F.log_softmax(logits, dim=1, dtype=logits.dtype), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
 @wrong("backward ran inside autocast", row=AUTOCAST)
 def backward_inside(model, batch, optimizer, scaler, device):
     model.train()
