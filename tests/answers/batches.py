@@ -126,7 +126,7 @@ def pins_by_hand(loader, device):
             yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
-@wrong("the host waited for sim:0: synchronize()", row="from pinned memory, transfers do not block")
+@wrong("the host waited for {device}: synchronize()", row="from pinned memory, transfers do not block")
 def synchronizes(loader, device):
     for x, y in loader:
         batch = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -193,7 +193,7 @@ def labels_as_floats(loader, device):
         yield x.to(device, non_blocking=True), y.to(device, torch.float32, non_blocking=True)
 
 
-@wrong("the host waited for sim:0: .item()", row="from pinned memory, transfers do not block")
+@wrong("the host waited for {device}: .item()", row="from pinned memory, transfers do not block")
 def looks_at_each(loader, device):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -226,7 +226,7 @@ def only_pinned_ones(loader, device):
         yield x, y
 
 
-@wrong("the input tensor is on sim:0", row="every minibatch arrives, in order")
+@wrong("the input tensor is on {device}", row="every minibatch arrives, in order")
 def to_the_first_accelerator(loader, device):
     for x, y in loader:
         if device.type == "cpu":
@@ -236,7 +236,7 @@ def to_the_first_accelerator(loader, device):
             yield x.to(first, non_blocking=True), y.to(first, non_blocking=True)
 
 
-@wrong("copied once more on sim:0", row="one transfer for each tensor, nothing more")
+@wrong("copied once more on {device}", row="one transfer for each tensor, nothing more")
 def clones_after_the_copy(loader, device):
     for x, y in loader:
         if device.type == "cpu":
@@ -358,7 +358,7 @@ def pinned_ones_twice(loader, device):
         yield a, b
 
 
-@wrong("copied once more on sim:0", row="one transfer for each tensor, nothing more")
+@wrong("copied once more on {device}", row="one transfer for each tensor, nothing more")
 def clones_what_was_pinned(loader, device):
     for x, y in loader:
         a, b = x.to(device, non_blocking=True), y.to(device, non_blocking=True)

@@ -145,7 +145,7 @@ def into_an_ordinary_buffer(x):
     return y
 
 
-@wrong("the result is on sim:0, not cpu", row="a CPU tensor with x's values")
+@wrong("the result is on {device}, not cpu", row="a CPU tensor with x's values")
 def stays(x):
     if x.device.type != "cpu":
         torch.accelerator.synchronize(x.device)

@@ -127,7 +127,7 @@ def leaves_another_default(spec):
     return torch.get_default_device()
 
 
-@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is {device}", row="a bare name becomes the current device")
 def always_zero(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -175,7 +175,7 @@ def by_looking_for_a_colon(spec):
     return torch.empty(0, device=spec).device
 
 
-@wrong("is the current device, and the answer is sim:1", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is {second}", row="a bare name becomes the current device")
 def the_last_one(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -183,7 +183,7 @@ def the_last_one(spec):
     return torch.device(device.type, torch.accelerator.device_count() - 1)
 
 
-@wrong("sim:1 was asked for, and the answer is sim:0", row="a name with an index keeps its index")
+@wrong("{second} was asked for, and the answer is {device}", row="a name with an index keeps its index")
 def zero_counts_as_missing(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -199,7 +199,7 @@ def index_zero_counts_as_missing(spec):
     return torch.device(device.type, device.index or torch.accelerator.current_device_index())
 
 
-@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is {device}", row="a bare name becomes the current device")
 @functools.cache
 def kept_after_the_first_call(spec):
     device = torch.device(spec)
@@ -211,7 +211,7 @@ def kept_after_the_first_call(spec):
 AT_IMPORT = torch.accelerator.current_device_index() if torch.accelerator.is_available() else 0
 
 
-@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is {device}", row="a bare name becomes the current device")
 def asked_at_import(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:

@@ -200,14 +200,15 @@ def without_gradients(x):
 
 
 @wrong(
-    "TypeError: can't convert sim:0 device type tensor to numpy", row="mean 0 and deviation 1 in each column"
+    "TypeError: can't convert {device} device type tensor to numpy",
+    row="mean 0 and deviation 1 in each column",
 )
 def through_numpy(x):
     table = x.detach().numpy()
     return torch.from_numpy((table - table.mean(0)) / (table.std(0, ddof=1) + 1e-6)).to(x.dtype)
 
 
-@wrong("the result is on cpu, not sim:0", row="mean 0 and deviation 1 in each column")
+@wrong("the result is on cpu, not {device}", row="mean 0 and deviation 1 in each column")
 def home_and_not_back(x):
     table = x.cpu()
     return (table - table.mean(0)) / (table.std(0) + 1e-6)
