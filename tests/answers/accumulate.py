@@ -231,7 +231,7 @@ def trains_whatever_it_is_told(model, batches, optimizer, device):
     return weighted(model, batches, optimizer, device)
 
 
-@wrong("the host waited for sim:0 3 times", row=WAITS)
+@wrong("the host waited for {device} 3 times", row=WAITS)
 def waits_for_each(model, batches, optimizer, device):
     total, samples = 0.0, count(batches)
     optimizer.zero_grad()

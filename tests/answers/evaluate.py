@@ -151,7 +151,7 @@ def one_batch_ahead(model, loader, device):
     return correct.item() / total
 
 
-@wrong("10 tensors of the batches were on sim:0 before the first forward", row="one wait, at the end")
+@wrong("10 tensors of the batches were on {device} before the first forward", row="one wait, at the end")
 def all_batches_moved_first(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -252,7 +252,7 @@ def remembers_too_late(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the host waited 5 times for sim:0", row="one wait, at the end")
+@wrong("the host waited 5 times for {device}", row="one wait, at the end")
 def item_each_batch(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -265,7 +265,7 @@ def item_each_batch(model, loader, device):
     return correct / total
 
 
-@wrong("the host waited 5 times for sim:0", row="one wait, at the end")
+@wrong("the host waited 5 times for {device}", row="one wait, at the end")
 def fetches_the_logits(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -403,7 +403,7 @@ def all_at_once(model, loader, device):
     return hits.float().mean().item()
 
 
-@wrong("15 transfers into sim:0 for 10 tensors", row="one wait, at the end")
+@wrong("15 transfers into {device} for 10 tensors", row="one wait, at the end")
 def moves_the_inputs_twice(model, loader, device):
     was = modes_of(model)
     model.eval()

@@ -151,7 +151,7 @@ def by_the_hosts_clock_with_every_wait(fn, device):
     return time.perf_counter() - start
 
 
-@wrong("recorded in a stream of sim:0, and fn works on sim:1", row="the seconds that the work takes")
+@wrong("recorded in a stream of {device}, and fn works on {second}", row="the seconds that the work takes")
 def in_whatever_stream_is_current(fn, device):
     fn()
     start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
@@ -173,7 +173,7 @@ def marked_on_two_devices(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("recorded in a stream of sim:0, and fn works on sim:1", row="the seconds that the work takes")
+@wrong("recorded in a stream of {device}, and fn works on {second}", row="the seconds that the work takes")
 def on_the_current_device(fn, device):
     fn()
     torch.accelerator.synchronize(device)

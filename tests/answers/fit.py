@@ -175,7 +175,7 @@ def two_batches_ahead(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "8 tensors of the batches were on sim:0 before the first forward",
+    "8 tensors of the batches were on {device} before the first forward",
     row="one transfer for each tensor of a batch",
 )
 def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
@@ -190,7 +190,7 @@ def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "24 transfers into sim:0 for 16 tensors: more goes in than the batches",
+    "24 transfers into {device} for 16 tensors: more goes in than the batches",
     row="one transfer for each tensor of a batch",
 )
 def sizes_as_vectors_of_each_batch(model, loader, optimizer, device, epochs):
@@ -356,7 +356,7 @@ def moved_once_for_all(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "24 transfers into sim:0 for 16 tensors: some tensor goes twice",
+    "24 transfers into {device} for 16 tensors: some tensor goes twice",
     row="one transfer for each tensor of a batch",
 )
 def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
@@ -372,7 +372,7 @@ def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "20 transfers into sim:0 for 16 tensors: more goes in than the batches",
+    "20 transfers into {device} for 16 tensors: more goes in than the batches",
     row="one transfer for each tensor of a batch",
 )
 def sizes_as_tensors(model, loader, optimizer, device, epochs):
@@ -501,7 +501,7 @@ def forgetful(model, loader, optimizer, device, epochs):
     summed_on_the_device(model, loader, optimizer, device, epochs)
 
 
-@wrong("is on cpu, not sim:0", row="every batch of every epoch trains the model")
+@wrong("is on cpu, not {device}", row="every batch of every epoch trains the model")
 def takes_the_model_home(model, loader, optimizer, device, epochs):
     losses = summed_on_the_device(model, loader, optimizer, device, epochs)
     model.cpu()

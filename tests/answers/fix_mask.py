@@ -33,13 +33,13 @@ def filled(x):
     return x.masked_fill(future, 0)
 
 
-@wrong("the mask was made on the CPU and brought to sim:0", row="the mask is made on x's device")
+@wrong("the mask was made on the CPU and brought to {device}", row="the mask is made on x's device")
 def moved(x):
     mask = torch.tril(torch.ones(x.shape[1], x.shape[1]))
     return x * mask.to(x)
 
 
-@wrong("the mask was made on the CPU and brought to sim:0", row="the mask is made on x's device")
+@wrong("the mask was made on the CPU and brought to {device}", row="the mask is made on x's device")
 def chosen(x):
     past = torch.ones(x.shape[1:], dtype=torch.bool).tril().to(x.device)
     return torch.where(past, x, 0)
@@ -76,7 +76,7 @@ def moved_without_the_dtype(x):
     return x * torch.tril(torch.ones(x.shape[1], x.shape[1])).to(x.device)
 
 
-@wrong("something left sim:0 for cpu", row="the mask is made on x's device")
+@wrong("something left {device} for cpu", row="the mask is made on x's device")
 def on_the_cpu(x):
     return x.cpu() * torch.tril(torch.ones(x.shape[1], x.shape[1], dtype=x.dtype))
 
@@ -126,7 +126,10 @@ def always_cuda(x):
     return x * torch.tril(torch.ones(x.shape[1], x.shape[1], device="cuda", dtype=x.dtype))
 
 
-@wrong("something left sim:1 for sim:0", row="the mask is made on x's device")
+@wrong(
+    "something left {second} for {device}",
+    row=("the mask is made on x's device", "on a device that is not the current one"),
+)
 def on_the_current_device(x):
     device = "cpu" if x.device.type == "cpu" else torch.accelerator.current_accelerator()
     x = x.to(device)
@@ -167,7 +170,7 @@ def straight_through(x):
     return x + (x.tril() - x).detach()
 
 
-@wrong("something left sim:0 for cpu", row="the mask is made on x's device")
+@wrong("something left {device} for cpu", row="the mask is made on x's device")
 def product_on_the_cpu(x):
     t = x.shape[1]
     return (x.cpu() * torch.tril(torch.ones(t, t))).to(x)

@@ -336,7 +336,7 @@ def leaves_the_mode(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0 2 times", row=WAITS)
+@wrong("the host waited for {device} 2 times", row=WAITS)
 def looks_at_the_scale(model, batch, optimizer, scaler, device):
     before = scaler.get_scale()
     loss = plain(model, batch, optimizer, scaler, device)

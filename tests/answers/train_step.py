@@ -121,7 +121,7 @@ def returns_it_on_the_cpu(model, batch, optimizer, device):
     return loss.detach().cpu()
 
 
-@wrong("the host waited for sim:0: .item()", row="two transfers in, and no wait")
+@wrong("the host waited for {device}: .item()", row="two transfers in, and no wait")
 def prints_the_loss(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -133,7 +133,7 @@ def prints_the_loss(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0", row="two transfers in, and no wait")
+@wrong("the host waited for {device}", row="two transfers in, and no wait")
 def stops_on_nan(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -146,7 +146,7 @@ def stops_on_nan(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0: synchronize()", row="two transfers in, and no wait")
+@wrong("the host waited for {device}: synchronize()", row="two transfers in, and no wait")
 def synchronizes(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -546,7 +546,7 @@ def zeros_for_what_is_frozen(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("4 transfers for two tensors on sim:1", row="the batch may come from any device")
+@wrong("4 transfers for two tensors on {second}", row="the batch may come from any device")
 def by_way_of_the_cpu(model, batch, optimizer, device):
     return plain(model, [part if part.device == device else part.cpu() for part in batch], optimizer, device)
 

@@ -70,3 +70,9 @@ def mask_is_right(trial):
 def mask_graph(trial):
     x = trial.randn(2, 3, 3, seed=trial.seeds[2]).requires_grad_()
     verbs.flows(trial.call(x), x, lambda one: one.masked_fill(_future(3), 0))
+
+
+@fix_mask.row("on a device that is not the current one", only="accelerator")
+def mask_is_not_on_the_current(trial):
+    with verbs.current(trial.second()):
+        mask_is_there(trial)
