@@ -218,7 +218,10 @@ def by_item(x, y):
     return x + y.item()
 
 
-@wrong("your code raised RuntimeError", row="the sum, when both are in one place")
+@wrong(
+    "your code raised RuntimeError",
+    row=("the sum, when both are in one place", "on x's device, when y is elsewhere"),
+)
 def to_the_kind_of_device(x, y):
     return x + y.to(x.device.type)
 
@@ -354,8 +357,12 @@ def integers_by_way_of_another_device(x, y):
     return by_another_device(x, y) if not y.is_floating_point() else x + y.to(x.device)
 
 
+def the_last_accelerator():
+    return torch.device(torch.accelerator.current_accelerator().type, torch.accelerator.device_count() - 1)
+
+
 def by_another_device(x, y):
-    return x + (y if x.device == y.device else y.to("sim:1")).to(x.device)
+    return x + (y if x.device == y.device else y.to(the_last_accelerator())).to(x.device)
 
 
 @wrong("y took a detour, from {second} to cpu", row="only y is transferred, at most once")

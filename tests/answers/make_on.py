@@ -125,7 +125,9 @@ def hard_coded(shape, device, dtype):
     return torch.zeros(shape, device="cuda", dtype=dtype)
 
 
-@wrong("the result is on cpu, not {device}", row="zeros of that shape, on that device")
+@wrong(
+    "the result is on cpu, not", row=("zeros of that shape, on that device", "made there, with no transfer")
+)
 def only_for_cuda(shape, device, dtype):
     return torch.zeros(shape, device=device if device.type == "cuda" else "cpu", dtype=dtype)
 

@@ -137,7 +137,10 @@ def leaves_another_dtype(a, b):
     return _address(a) == _address(b)
 
 
-@wrong("your code changed the current device of the whole program", row="two tensors on one device")
+@wrong(
+    "your code changed the current device of the whole program",
+    row=("two tensors on one device", "a bare name means the current device"),
+)
 def leaves_another_device_current(a, b):
     one, other = _address(a), _address(b)
     if other[0] != "cpu":

@@ -220,16 +220,21 @@ def refuse(name: str) -> None:
         NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.
     """
     if refuse_dtype in data.refusals and (name in _MISSING or missing_on_mps(name)):
-        raise NotImplementedError(
-            f"The operator '{name}' is not currently implemented for the {data.NAME} device under MPS's "
-            "rules. As a temporary fix, you can run it on the CPU and move the result back; on a real MPS "
-            "device the environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` does so. WARNING: this will be "
-            "slower than running natively on MPS."
-        )
+        raise lacks_operator(name)
 
 
-def refuse_dtype(dtype: torch.dtype) -> None:
-    """Raise what MPS would for a tensor of 64-bit floats.
+def lacks_operator(name: str, kind: str = data.NAME) -> NotImplementedError:
+    """Return what PyTorch raises for an operator that MPS lacks, here on a kind of device under its rules."""
+    return NotImplementedError(
+        f"The operator '{name}' is not currently implemented for the {kind} device under MPS's rules. As a "
+        "temporary fix, you can run it on the CPU and move the result back; on a real MPS device the "
+        "environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` does so. WARNING: this will be slower than "
+        "running natively on MPS."
+    )
+
+
+def refuse_dtype(dtype: torch.dtype, name: str = data.NAME) -> None:
+    """Raise what MPS would for a tensor of 64-bit floats, here on a kind of device that follows its rules.
 
     Raises:
         TypeError: for float64 and complex128.
@@ -237,7 +242,7 @@ def refuse_dtype(dtype: torch.dtype) -> None:
     if dtype in (torch.float64, torch.complex128):
         kind = str(dtype).removeprefix("torch.")
         raise TypeError(
-            f"Cannot convert a {data.NAME} Tensor to {kind} dtype as the MPS framework doesn't support "
+            f"Cannot convert a {name} Tensor to {kind} dtype as the MPS framework doesn't support "
             f"{kind}. Please use {'float32' if dtype is torch.float64 else 'complex64'} instead."
         )
 

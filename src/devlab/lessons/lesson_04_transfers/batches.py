@@ -99,6 +99,7 @@ def every_batch_arrives(trial):
     if got := _all(trial, _loader(trial, 0, 3, seed)):
         came = times(len(got), "minibatch")
         expect.fail(f"{came} came from a loader that has none", "nothing to loop over", got)
+    trial.second()
 
 
 @batches.row("each is moved when it is wanted")

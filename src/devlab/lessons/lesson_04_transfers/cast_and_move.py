@@ -78,6 +78,7 @@ def one_transfer(trial):
             copies = trial.watched(x, trial.device, after)[1].events.transfers
             way = " → ".join([str(source), *(copy.target for copy in copies)])
             counts(copies, 1, "{times} instead of one", f"{source} → {trial.device}, once", way, least=1)
+    trial.second()
 
 
 @cast_and_move.row("the smaller of the two dtypes travels")

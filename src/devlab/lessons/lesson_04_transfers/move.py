@@ -116,6 +116,7 @@ def reaches_the_device(trial):
         _expect_move(trial, {"x": [x, (view, {"half": half})], "more": {"deep": {"mask": mask}}, "y": y})
         _expect_move(trial, [[[scalar]], (empty, [y]), {"": {0: x}}])
         _expect_move(trial, [torch.nn.Parameter(x), x.clone().requires_grad_()])
+    trial.second()
 
 
 @move.row("containers keep their type, order and names")
@@ -157,3 +158,4 @@ def not_copied(trial):
     headline = f"{{times}} for {times(needed, 'tensor')} that had to move"
     asked = f"one transfer each: {needed}"
     counts(copies, needed, headline, asked, f"{{count}}, such as {way}", least=needed)
+    trial.second()

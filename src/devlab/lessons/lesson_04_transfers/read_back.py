@@ -43,6 +43,7 @@ def values_on_the_cpu(trial):
     got = trial.call(first)
     trial.call(second)  # a second call must not write into the result of the first
     fetched.compare(trial, got, first, on=CPU, what="the first result, after a second call")
+    trial.second()
 
 
 @read_back.row("safe to read at once")
