@@ -296,7 +296,7 @@ def test_events_measure_the_device():
     start.record()
     x * 2
     end.record()
-    with pytest.raises(ValueError, match="Both events must be completed"):
+    with pytest.raises(RuntimeError, match="Both events must be completed"):
         start.elapsed_time(end)
     end.synchronize()
     expected = SPEC.launch + SPEC.shortest + 2 * x.nbytes / SPEC.bandwidth
