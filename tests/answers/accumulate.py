@@ -12,7 +12,7 @@ WAITS = "each batch moved once, one wait at most"
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 def count(batches):

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 def modes_of(model):
@@ -43,7 +43,7 @@ def hits_in_a_list(model, loader, device):
     model.eval()
     hits = []
     for x, y in loader:
-        hits.append(model(x.to(device, non_blocking=True)).max(1).indices.eq(y.to(device)))
+        hits.append(model(x.to(device, non_blocking=device.type == "cuda")).max(1).indices.eq(y.to(device)))
     put_back(mode)
     return torch.cat(hits).float().mean().item()
 
@@ -134,7 +134,10 @@ def one_batch_ahead(model, loader, device):
     def ahead():
         last = None
         for x, y in loader:
-            here = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            here = (
+                x.to(device, non_blocking=device.type == "cuda"),
+                y.to(device, non_blocking=device.type == "cuda"),
+            )
             if last is not None:
                 yield last
             last = here

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 def train_step(model, batch, optimizer, device):
@@ -52,7 +52,10 @@ def everything_inline(model, loader, optimizer, device, epochs):
     for _epoch in range(epochs):
         total = torch.zeros((), device=device)
         for x, y in loader:
-            x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            x, y = (
+                x.to(device, non_blocking=device.type == "cuda"),
+                y.to(device, non_blocking=device.type == "cuda"),
+            )
             optimizer.zero_grad(set_to_none=True)
             loss = criterion(model(x), y)
             (loss / len(y)).backward()
@@ -159,7 +162,12 @@ def two_batches_ahead(model, loader, optimizer, device, epochs):
     def ahead():
         queue = []
         for x, y in loader:
-            queue.append((x.to(device, non_blocking=True), y.to(device, non_blocking=True)))
+            queue.append(
+                (
+                    x.to(device, non_blocking=device.type == "cuda"),
+                    y.to(device, non_blocking=device.type == "cuda"),
+                )
+            )
             if len(queue) > 2:
                 yield queue.pop(0)
         yield from queue

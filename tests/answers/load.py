@@ -7,7 +7,7 @@ from bank import right, wrong
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 @right

@@ -13,7 +13,7 @@ WAITS = "two transfers, no wait but the scaler's"
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 def half(device):

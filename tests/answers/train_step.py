@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 @right
@@ -26,7 +26,7 @@ def plain(model, batch, optimizer, device):
 def zero_first_with_a_criterion(model, batch, optimizer, device):
     model.train(True)
     optimizer.zero_grad(set_to_none=False)
-    x, y = (part.to(device, non_blocking=True) for part in batch)
+    x, y = (part.to(device, non_blocking=device.type == "cuda") for part in batch)
     criterion = nn.CrossEntropyLoss()
     loss = criterion(model(x), y)
     loss.backward()
