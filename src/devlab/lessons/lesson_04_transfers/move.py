@@ -10,7 +10,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.values import describe
-from devlab.checks.verbs import at_once, counts, times
+from devlab.checks.verbs import at_once, counts, keep_busy, times
 from devlab.lessons.lesson_04_transfers import lesson
 
 move = lesson.exercise(
@@ -110,6 +110,7 @@ def _tensors(trial, source: torch.device, seed: int) -> list[torch.Tensor]:
 @move.row("every tensor reaches the device, at any depth")
 def reaches_the_device(trial):
     for source, seed in zip(trial.others, trial.seeds, strict=False):
+        keep_busy(source)
         x, y, view, half, mask, scalar, empty = _tensors(trial, source, seed)
         for batch in (x, [x, y], (x, y), {"x": x, "y": y}) if seed == trial.seeds[0] else (y,):
             _expect_move(trial, batch)
