@@ -2,7 +2,7 @@
 
 A file `tests/answers/<exercise>.py` holds functions (or classes) marked `@right`, or
 `@wrong("a fragment of the message the learner must see", row="the label of the row that must refuse it")`.
-A fragment names no kind of device: `Answer.message` says what stands for the devices judged.
+A fragment names no kind of device: `Answer.messages` says what stands for the devices judged.
 Their names say how they go about it.
 """
 
@@ -24,7 +24,7 @@ class Answer:
     exercise: str
     name: str
     code: Callable
-    fragment: str | None
+    fragment: str | tuple[str, ...] | None
     row: str | tuple[str, ...] | None = None
 
     @property
@@ -32,18 +32,25 @@ class Answer:
         """Return the labels of the rows that may be the first to refuse the answer."""
         return (self.row,) if isinstance(self.row, str) else self.row or ()
 
-    def message(self, result: Result) -> str:
-        """Return the fragment that a verdict must hold, with the names of the devices that it judged.
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        """Return the fragments of which a verdict must hold one."""
+        return (self.fragment,) if isinstance(self.fragment, str) else self.fragment or ()
+
+    def messages(self, result: Result) -> list[str]:
+        """Return the fragments with the names of the devices that a verdict judged.
 
         A bank writes `{device}` for the first accelerator, `{second}` for the second and `{kind}` for the
         name of their kind, so that it holds on a real one, too.
         """
         devices = accelerators_of(result)
-        names = {"device": devices[0], "kind": devices[0].partition(":")[0]} if devices else {}
-        names |= {"second": devices[1]} if len(devices) > 1 else {}
-        found = self.fragment
-        for name, device in names.items():
-            found = found.replace(f"{{{name}}}", device)
+        names = dict(zip(("{device}", "{second}"), devices, strict=False))
+        names |= {"{kind}": devices[0].partition(":")[0]} if devices else {}
+        found = []
+        for fragment in self.fragments:
+            for name, device in names.items():
+                fragment = fragment.replace(name, device)
+            found.append(fragment)
         return found
 
 
@@ -58,8 +65,8 @@ def right(code: Callable) -> Callable:
     return code
 
 
-def wrong(fragment: str, row: str | tuple[str, ...]) -> Callable:
-    """Mark an answer that must be refused first by this row, or one of these, with this fragment."""
+def wrong(fragment: str | tuple[str, ...], row: str | tuple[str, ...]) -> Callable:
+    """Mark an answer that must be refused first by this row, or one of these, with this fragment, or one."""
 
     def mark(code: Callable) -> Callable:
         code.__must_get__ = fragment, row
@@ -126,8 +133,8 @@ def fault(answer: Answer, result: Result) -> str | None:
         return None
     if result.outcome not in (Outcome.FAILED, Outcome.ERROR):
         return f"{answer.name} is wrong and was not refused ({result.outcome})"
-    if answer.message(result) not in str(result):
-        return f"{answer.name} is refused without its message: {answer.message(result)}"
+    if not any(message in str(result) for message in answer.messages(result)):
+        return f"{answer.name} is refused without its message: {' or '.join(answer.messages(result))}"
     if (row := refused_by(result)) not in answer.rows:
         return f"{answer.name} is refused by the row {row!r}, and names {' or '.join(map(repr, answer.rows))}"
     return None

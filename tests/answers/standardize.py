@@ -483,3 +483,15 @@ def divided_first(x):
     spread = x.std(0)
     spread = torch.where(spread == 0, 1, spread)
     return x / spread - x.mean(0) / spread
+
+
+@wrong("column 3 became zeros, as a constant column does", row="mean 0 and deviation 1 in each column")
+def a_zero_makes_a_column_constant(x):
+    constant = (x == 0).any(0) | (x == x[0]).all(0)
+    return ((x - x.mean(0)) / x.std(0)).masked_fill(constant, 0)
+
+
+@wrong("values", row="mean 0 and deviation 1 in each column")
+def a_zero_leaves_a_column_undivided(x):
+    spread = x.std(0)
+    return (x - x.mean(0)) / torch.where((x == 0).any(0) | (spread == 0), 1, spread)

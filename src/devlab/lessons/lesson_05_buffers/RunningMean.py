@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.checks import cases, expect, verbs
+from devlab.checks import expect, verbs
 from devlab.checks.probes import Built
 from devlab.lessons.lesson_05_buffers import lesson
 
@@ -258,7 +258,7 @@ def _expect_as_unmoved(made: Built, twin: Built, mistaken: dict[str, expect.Slip
 
 @running_mean.row("a move or a reload in between changes nothing")
 def goes_on(trial):
-    elsewhere = cases.elsewhere(trial)[-1]
+    elsewhere = trial.other()
     made, twin = Built(trial, 3).to(elsewhere), Built(trial, 3)
     batches = [_rows(trial, count, 3, seed) for count, seed in zip((5, 2, 4), trial.seeds, strict=True)]
     for x, device in zip(batches, (elsewhere, trial.device), strict=False):
