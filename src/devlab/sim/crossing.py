@@ -50,8 +50,9 @@ def crossing(
         (non_blocking or not converts) and here.is_contiguous() and source.shape == target.shape
     )
     pinned = pinned and as_it_is
-    blocking = not non_blocking or not (mps or into or pinned)
-    return Crossing(count * travels.itemsize, pinned, blocking, converts_there)
+    size = count * travels.itemsize
+    waits = not (mps or pinned) and (not into or size > clock.STAGED_AT_ONCE)
+    return Crossing(size, pinned, waits or not non_blocking, converts_there)
 
 
 def _one_run(source: torch.Tensor, target: torch.Tensor) -> bool:
