@@ -138,7 +138,10 @@ def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, no
         clock.synchronize(out_of, end, "copy to cpu")
         target.copy_(start)
     else:
-        clock.arrive(end, _landing(target, start.clone()))
+        snapshot = start.clone()
+        if visible:
+            racing.leaves(source, snapshot.copy_, end)
+        clock.arrive(end, _landing(target, snapshot))
     return target
 
 
