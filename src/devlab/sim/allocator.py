@@ -3,9 +3,9 @@
 Requests are rounded to 512 bytes. Small ones, up to 1 MiB, come from segments of 2 MiB; requests below 10 MiB
 from segments of 20 MiB; larger ones from segments of their own, rounded to 2 MiB. The best-fitting free block
 is split where enough remains; a freed block merges with free neighbours, and stays reserved until
-`empty_cache`. Each block belongs to the stream that allocated it and is handed out again to that stream alone:
-at once or, where `record_stream` named other streams, when their work by then has ended. Addresses are only
-labels: the data lives in the host's memory.
+`empty_cache`. Each block belongs to the stream that allocated it and is handed out again to that stream
+alone: at once or, where `record_stream` named other streams, when their work by then has ended. Addresses
+are only labels: the data lives in the host's memory.
 """
 
 import threading
