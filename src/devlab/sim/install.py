@@ -448,8 +448,11 @@ def at_location(storage, place: str):
     if place.partition(":")[0] != data.NAME:
         return None
     storage = getattr(storage, "_untyped_storage", storage)
-    host = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
-    return on_device(host.clone(), data.index_of(place)).untyped_storage()
+    host, made = (
+        torch.empty(0, dtype=torch.uint8, device="cpu").set_(memory)
+        for memory in (storage, torch.UntypedStorage(storage.nbytes()))
+    )
+    return on_device(made, data.index_of(place)).copy_(host).untyped_storage()  # a transfer, as on CUDA
 
 
 def send(tensor):

@@ -39,7 +39,13 @@ def reserving(name: str, run: Callable) -> Callable:
             _take(index, beside(args, kwargs, out))
         return out
 
-    return reserve
+    def reduce(x, *args, **kwargs):
+        # Most reductions are small, and every line of theirs counts.
+        if kwargs or x.dtype is not torch.float32 or not 1 < x.numel() < _TWO_STAGES:
+            return reserve(x, *args, **kwargs)
+        return run(x, *args)
+
+    return reduce if base in _REDUCTIONS else reserve
 
 
 def _take(index: int, sizes) -> None:
@@ -228,13 +234,16 @@ def _small(blocks: int, workspace: int = 0) -> Callable:
 
 
 _KIB, _MIB = 1 << 10, 1 << 20
-_BEFORE = dict.fromkeys(("median", "nanmedian"), _sorted_first)
-_BESIDE = {
+_REDUCTIONS = {
     **dict.fromkeys(("sum", "prod", "mean", "nansum"), _reduction(casts=True)),
     **dict.fromkeys(("amax", "amin", "any", "all"), _reduction()),
     **dict.fromkeys(("norm", "linalg_vector_norm"), _reduction(2)),
     **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _reduction(welford=True)),
     **dict.fromkeys(("argmax", "argmin", "max", "min"), _reduction(position=True)),
+}
+_BEFORE = dict.fromkeys(("median", "nanmedian"), _sorted_first)
+_BESIDE = {
+    **_REDUCTIONS,
     **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"), _of_loss),
     **dict.fromkeys(operators.INDEXING, _index),
     **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), _signals),
