@@ -10,7 +10,7 @@ import contextlib
 
 import torch
 
-from devlab.sim import assertions, clock, data, kernels, operators, racing, random_numbers, rule
+from devlab.sim import assertions, clock, data, kernels, operators, racing, random_numbers, rule, workspaces
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
@@ -57,6 +57,11 @@ def kernel(name: str):
 
 def _build(name: str):
     operator = Operator(name)
+    return workspaces.reserving(name, _kernel_of(operator))
+
+
+def _kernel_of(operator: Operator):
+    name = operator.name
     if operator.outputs:
         return guarded(name, _writing_out(operator))
     general = guarded(name, _general(operator))

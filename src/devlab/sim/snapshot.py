@@ -5,14 +5,19 @@
 happens to the device's memory; while none is, no request for memory comes through here.
 """
 
+import functools
+import itertools
 import os
 import pickle
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import torch
 
 from devlab.sim import clock, data, specs
 from devlab.sim.allocator import Allocator, Block, PatientAllocator, allocators, rounded
@@ -39,13 +44,46 @@ def stack() -> Stack:
     """
     found, frame = [], sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        if code.co_filename == _RECORDER:
-            found.clear()  # those were PyTorch's, through which a recorder calls an operator
-        elif not code.co_filename.startswith(_INSTRUMENTS):
-            found.append((code, frame.f_lineno))
+        found.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(_of_the_program(found, lambda line: line[0].co_filename))
+
+
+def _of_the_program(lines: Iterable, filename_of: Callable[[Any], str]) -> list:
+    """Return running lines, the innermost first, without those of the simulator and of instruments."""
+    found = []
+    for line in lines:
+        filename = filename_of(line)
+        if filename == _RECORDER:
+            found.clear()  # those were PyTorch's, through which a recorder calls an operator
+        elif not filename.startswith(_INSTRUMENTS):
+            found.append(line)
+    return found
+
+
+def hide_instruments() -> None:
+    """Let CUDA's snapshots name no line of an instrument, as those of `sim` do not, from now on.
+
+    While devlab notes where tensors are made, its own function stands between the program and PyTorch's.
+
+    >>> hide_instruments()
+    """
+    taken = torch.cuda.memory._snapshot
+    if hasattr(taken, "hides_instruments"):
+        return
+
+    @functools.wraps(taken)
+    def take_snapshot(*args, **kwargs):
+        found = taken(*args, **kwargs)
+        segments = found["segments"]
+        blocks = (block for segment in segments for block in segment["blocks"])
+        for one in (*segments, *blocks, *itertools.chain(*found["device_traces"])):
+            if one.get("frames"):
+                one["frames"] = _of_the_program(one["frames"], itemgetter("filename"))
+        return found
+
+    take_snapshot.hides_instruments = True
+    torch.cuda.memory._snapshot = take_snapshot
 
 
 def frames(lines: Stack) -> list[dict]:
