@@ -49,7 +49,7 @@ def kernel(name: str):
             if index is None:
                 raise
         result = _harmless(name)(*args, **kwargs)
-        assertions.note(name, index, reason)
+        assertions.note(name, index, reason, args)
         return result
 
     return built_on_first_call
