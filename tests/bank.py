@@ -2,6 +2,7 @@
 
 A file `tests/answers/<exercise>.py` holds functions (or classes) marked `@right`, or
 `@wrong("a fragment of the message the learner must see", row="the label of the row that must refuse it")`.
+A fragment names no kind of device: `Answer.messages` says what stands for the devices judged.
 Their names say how they go about it.
 """
 
@@ -23,13 +24,39 @@ class Answer:
     exercise: str
     name: str
     code: Callable
-    fragment: str | None
+    fragment: str | tuple[str, ...] | None
     row: str | tuple[str, ...] | None = None
 
     @property
     def rows(self) -> tuple[str, ...]:
         """Return the labels of the rows that may be the first to refuse the answer."""
         return (self.row,) if isinstance(self.row, str) else self.row or ()
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        """Return the fragments of which a verdict must hold one."""
+        return (self.fragment,) if isinstance(self.fragment, str) else self.fragment or ()
+
+    def messages(self, result: Result) -> list[str]:
+        """Return the fragments with the names of the devices that a verdict judged.
+
+        A bank writes `{device}` for the first accelerator, `{second}` for the second and `{kind}` for the
+        name of their kind, so that it holds on a real one, too.
+        """
+        devices = accelerators_of(result)
+        names = dict(zip(("{device}", "{second}"), devices, strict=False))
+        names |= {"{kind}": devices[0].partition(":")[0]} if devices else {}
+        found = []
+        for fragment in self.fragments:
+            for name, device in names.items():
+                fragment = fragment.replace(name, device)
+            found.append(fragment)
+        return found
+
+
+def accelerators_of(result: Result) -> list[str]:
+    """Return the names of the accelerators that a verdict is about."""
+    return [device for device in result.devices if device != "cpu"]
 
 
 def right(code: Callable) -> Callable:
@@ -38,8 +65,8 @@ def right(code: Callable) -> Callable:
     return code
 
 
-def wrong(fragment: str, row: str | tuple[str, ...]) -> Callable:
-    """Mark an answer that must be refused first by this row, or one of these, with this fragment."""
+def wrong(fragment: str | tuple[str, ...], row: str | tuple[str, ...]) -> Callable:
+    """Mark an answer that must be refused first by this row, or one of these, with this fragment, or one."""
 
     def mark(code: Callable) -> Callable:
         code.__must_get__ = fragment, row
@@ -80,20 +107,36 @@ def refused_by(result: Result) -> str | None:
     )
 
 
+def needs_two(result: Result) -> tuple[str, ...]:
+    """Return the labels of the rows that were not judged for want of a second accelerator."""
+    if len(accelerators_of(result)) != 1:
+        return ()
+    return tuple(row.label for row in result.rows if Outcome.SKIPPED in row.outcomes.values())
+
+
 def fault(answer: Answer, result: Result) -> str | None:
-    """Tell how a verdict differs from what the bank asks for; None where it does not."""
+    """Tell how a verdict differs from what the bank asks for; None where it does not.
+
+    On one accelerator a row that needs two need not be judged: a right answer passes without it, and a wrong
+    one may be left to it, if that is the row that must refuse it.
+    """
+    unjudged = needs_two(result)
+    if unjudged and result.passed and "two accelerators" not in str(result):
+        return f"{answer.name} is not judged by the row {unjudged[0]!r}, and the verdict does not say why"
     if answer.fragment is None:
-        if result.passed and result.points == result.possible:
+        if result.passed and result.points + len(unjudged) == result.possible:
             return None
         return f"{answer.name} is right and was refused: {result.points} of {result.possible} points"
-    if result.outcome not in (Outcome.FAILED, Outcome.ERROR):
-        return f"{answer.name} is wrong and was not refused ({result.outcome})"
-    if answer.fragment not in str(result):
-        return f"{answer.name} is refused without its message: {answer.fragment}"
-    if (row := refused_by(result)) not in answer.rows:
-        return f"{answer.name} is refused by the row {row!r}, and names {' or '.join(map(repr, answer.rows))}"
     if "please report it" in str(result):
         return f"{answer.name} made the check itself fail"
+    if set(unjudged) & set(answer.rows):
+        return None
+    if result.outcome not in (Outcome.FAILED, Outcome.ERROR):
+        return f"{answer.name} is wrong and was not refused ({result.outcome})"
+    if not any(message in str(result) for message in answer.messages(result)):
+        return f"{answer.name} is refused without its message: {' or '.join(answer.messages(result))}"
+    if (row := refused_by(result)) not in answer.rows:
+        return f"{answer.name} is refused by the row {row!r}, and names {' or '.join(map(repr, answer.rows))}"
     return None
 
 

@@ -91,9 +91,10 @@ def missing(exercise: Exercise, bank: list[Answer]) -> list[str]:
         (right >= 3, f"three right answers that differ in approach; there are {right}"),
         (wrong >= 6, f"six wrong answers, each with its message and its row; there are {wrong}"),
         *(
-            (False, f"more of the message of {answer.name}: {answer.fragment!r} says too little")
+            (False, f"more of the message of {answer.name}: {fragment!r} says too little")
             for answer in bank
-            if answer.fragment is not None and len(answer.fragment) < SHORTEST
+            for fragment in answer.fragments
+            if len(fragment) < SHORTEST
         ),
         (len(exercise.hints) >= 2, f"two hints; there are {len(exercise.hints)}"),
         (bool(exercise.facts), "the facts that an answer needs"),

@@ -1,5 +1,7 @@
 """Apple's rules, on each kind of device: what a Mac refuses is refused there too."""
 
+import contextlib
+
 import pytest
 import torch
 
@@ -47,6 +49,28 @@ def test_a_gpu_of_another_maker_lacks_two_operators():
                     missing(input=there)
                 missing(input=there.cpu())
             assert torch.linalg.inv(there).shape == (3, 3)
+
+
+REFUSED = {
+    "float64": lambda device: torch.ones(2, device=device).double(),
+    "complex128": lambda device: torch.ones(2, dtype=torch.complex128, device=device),
+    "matrix_exp": lambda device: torch.linalg.matrix_exp(torch.eye(2, device=device)),
+    "mode": lambda device: torch.mode(torch.eye(2, device=device)),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
+def test_a_refusal_has_the_same_words_everywhere(refused):
+    """With the device's name, and the way out that PyTorch names."""
+    said = []
+    for name in ("sim", "cuda"):
+        device = torch.device(name)
+        pretended = contextlib.nullcontext() if name == "sim" else pretend("NVIDIA L4")
+        with pretended, apples_rules(device), pytest.raises((TypeError, NotImplementedError)) as raised:
+            refused(device)
+        assert name in str(raised.value)
+        said.append(str(raised.value).replace(name, "device"))
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize("kind", ["cpu", "mps"])

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 import torch
-from bank import Answer, all_answers
+from bank import Answer, all_answers, fault
 
 from devlab.checks.exercise import find
 from devlab.checks.judge import judge
@@ -31,7 +31,5 @@ def record(device: torch.device) -> dict[str, object]:
 
 
 def as_it_should_be(answer: Answer, result: Result) -> bool:
-    """Tell whether a right answer passed, or a wrong one was refused with the message that it must get."""
-    if answer.fragment is None:
-        return result.passed
-    return not result.passed and answer.fragment in str(result)
+    """Tell whether the verdict is what the bank asks for; on one accelerator a row may need two."""
+    return fault(answer, result) is None

@@ -154,7 +154,8 @@ devlab.check(make_loader)
 # - There is one transfer for each tensor. From pinned memory no transfer makes the host wait, and nothing else
 #   in the loop does.
 # - Some loaders pin and some do not. If a loader does not pin, transfer from pageable memory, and do not pin
-#   by hand.
+#   by hand. Such a transfer has to wait: on Apple's GPU PyTorch may read the minibatch after the loader has given
+#   its memory to something else.
 #
 # Needed: [Without waiting](../notebooks/04_transfers.ipynb#Without-waiting)
 
@@ -164,7 +165,10 @@ def batches(loader: DataLoader, device: torch.device) -> Iterator[tuple[torch.Te
     """Yield the loader's minibatches on the device."""
     ### BEGIN SOLUTION
     for inputs, labels in loader:
-        yield inputs.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+        yield (
+            inputs.to(device, non_blocking=inputs.is_pinned()),
+            labels.to(device, non_blocking=labels.is_pinned()),
+        )
     ### END SOLUTION
 
 

@@ -234,24 +234,25 @@ devlab.check(fix_loss_weight)
 # %% [markdown]
 # ### `fix_mask(x)`
 #
-# x has the shape (batch, time, time) and any floating dtype. Return x times a lower-triangular mask of ones,
-# made inside: x on and below the diagonal, zeros above. The result has x's device and **x's dtype**, and
-# gradients reach x.
+# x holds the scores of an attention: its shape is (batch, time, time), its dtype any floating dtype. Return the
+# scores that hide the future from each step: x on and below the diagonal, and **−inf** above it, of which a
+# softmax makes 0. (Of a zero it would make e⁰ = 1, and the future would count.) The mask is made inside. The
+# result has x's device and **x's dtype**, and gradients reach x.
 #
 # Needed: [Made in forward](../notebooks/10_debugging.ipynb#Made-in-forward)
 
 
 # %% exercise="fix_mask"
 def fix_mask(x: torch.Tensor) -> torch.Tensor:
-    """Return x with zeros above the diagonal of each matrix."""
+    """Return x with -inf above the diagonal of each matrix."""
     time = x.shape[1]
     ### BEGIN BROKEN
-    # mask = torch.tril(torch.ones(time, time))
+    # mask = torch.full((time, time), float("-inf")).triu(1)
     ### END BROKEN
     ### BEGIN SOLUTION
-    mask = torch.tril(torch.ones(time, time, device=x.device, dtype=x.dtype))
+    mask = torch.full((time, time), float("-inf"), device=x.device, dtype=x.dtype).triu(1)
     ### END SOLUTION
-    return x * mask
+    return x + mask
 
 
 # %% check="fix_mask"

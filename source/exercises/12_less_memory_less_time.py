@@ -82,7 +82,7 @@ def mixed_step(
     """Train on one batch in float16; return its loss in float32, on the device, without a graph."""
     ### BEGIN SOLUTION
     model.train()
-    inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
+    inputs, labels = (tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch)
     with torch.autocast(device.type, dtype=torch.float16):
         loss = F.cross_entropy(model(inputs), labels)
     optimizer.zero_grad()
@@ -122,7 +122,7 @@ def accumulate(
     total = 0
     optimizer.zero_grad()
     for batch in batches:
-        inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
+        inputs, labels = (tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch)
         part = F.cross_entropy(model(inputs), labels) * (len(labels) / samples)
         part.backward()
         total += part.detach()

@@ -7,9 +7,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from devlab import sim
+from devlab.sim import rule
 
 FUNCTIONS = ("linalg_matrix_exp", "mode")  # functions that CUDA has and MPS does not
-DTYPES = (torch.float64, torch.complex128)
 
 
 class _Lacking(TorchFunctionMode):
@@ -19,11 +19,10 @@ class _Lacking(TorchFunctionMode):
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         given = (*args, kwargs.get("input"))[0]
         if name in FUNCTIONS and not getattr(given, "is_cpu", True):
-            raise NotImplementedError(f"The operator 'aten::{name}' is not implemented (pretended)")
+            raise rule.lacks_operator(f"aten::{name}", given.device.type)
         result = func(*args, **kwargs)
-        if isinstance(result, torch.Tensor) and result.dtype in DTYPES and not result.is_cpu:
-            kind = str(result.dtype).removeprefix("torch.")
-            raise TypeError(f"MPS doesn't support {kind} (pretended)")
+        if isinstance(result, torch.Tensor) and not result.is_cpu:
+            rule.refuse_dtype(result.dtype, result.device.type)
         return result
 
 

@@ -135,7 +135,7 @@ class ReplacesTheMean(Mean):
         return x - self.mean
 
 
-@wrong("forward left `count` on cpu, and it was on sim:0 before", row="the exact mean of all rows seen")
+@wrong("forward left `count` on cpu, and it was on {device} before", row="the exact mean of all rows seen")
 class CountFromTheCpu(Mean):
     def forward(self, x):
         if self.training:
@@ -144,7 +144,7 @@ class CountFromTheCpu(Mean):
         return x - self.mean
 
 
-@wrong("forward left `mean` on cpu, and it was on sim:0 before", row="the exact mean of all rows seen")
+@wrong("forward left `mean` on cpu, and it was on {device} before", row="the exact mean of all rows seen")
 class MeanFromTheCpu(Mean):
     def forward(self, x):
         if self.training:

@@ -122,7 +122,10 @@ def by_way_of_float32(x, y, out_device):
     return (x.float().to(out_device) + y.float().to(out_device)).to(torch.result_type(x, y))
 
 
-@wrong("your code changed the current device of the whole program", row="the sum, on out_device")
+@wrong(
+    "your code changed the current device of the whole program",
+    row=("the sum, on out_device", "two transfers at most, none if all are together"),
+)
 def goes_there_for_good(x, y, out_device):
     if out_device.type != "cpu":
         torch.accelerator.set_device_index(out_device.index)
@@ -134,7 +137,10 @@ def subtracted(x, y, out_device):
     return x.to(out_device) - y.to(out_device)
 
 
-@wrong("the sum is on sim:0, not sim:1", row="the sum, on out_device")
+@wrong(
+    "the sum is on {device}, not {second}",
+    row=("the sum, on out_device", "two transfers at most, none if all are together"),
+)
 def without_the_index(x, y, out_device):
     return x.to(str(out_device).split(":")[0]) + y.to(str(out_device).split(":")[0])
 
@@ -156,7 +162,7 @@ def given_before_it_has_arrived(x, y, out_device):
     return (x + y.to(x.device)).to(out_device, non_blocking=True)
 
 
-@wrong("which has no part in the sum", row="two transfers at most, none if all are together")
+@wrong("which has no part in the sum", row=("two transfers at most, none if all are together"))
 def two_that_are_together_by_way_of_the_cpu(x, y, out_device):
     if x.device == y.device and out_device != x.device:
         return (x + y).cpu().to(out_device)

@@ -59,12 +59,15 @@ def does_not_wait(x, y):
     return x + y.to(x.device, non_blocking=True)
 
 
-@wrong("the sum on sim:0", row="on x's device, when y is elsewhere")
+@wrong("the sum on {device}", row="on x's device, when y is elsewhere")
 def moves_x(x, y):
     return x.to(y.device) + y
 
 
-@wrong("both are on sim:0, and a transfer went from sim:0 to cpu", row="only y is transferred, at most once")
+@wrong(
+    "both are on {device}, and a transfer went from {device} to cpu",
+    row="only y is transferred, at most once",
+)
 def moves_both_to_the_cpu_and_back(x, y):
     return (x.cpu() + y.cpu()).to(x.device)
 
@@ -107,7 +110,9 @@ def the_move_thrown_away(x, y):
     return x + y
 
 
-@wrong("x is on cpu, y on sim:0, and the sum on sim:0", row="on x's device, when one is a single number")
+@wrong(
+    "x is on cpu, y on {device}, and the sum on {device}", row="on x's device, when one is a single number"
+)
 def tries_first(x, y):
     try:
         return x + y
@@ -121,24 +126,24 @@ def adds_in_place(x, y):
     return x
 
 
-@wrong("and a transfer went from sim:0 to cpu", row="only y is transferred, at most once")
+@wrong("and a transfer went from {device} to cpu", row="only y is transferred, at most once")
 def y_by_way_of_the_cpu(x, y):
     return x + y.cpu().to(x.device)
 
 
-@wrong("y took a detour, from sim:1 to cpu", row="only y is transferred, at most once")
+@wrong("y took a detour, from {second} to cpu", row="only y is transferred, at most once")
 def y_by_way_of_the_cpu_where_it_must_move(x, y):
     return x + (y if y.device == x.device else y.cpu().to(x.device))
 
 
-@wrong("x was transferred, from sim:0 to cpu", row="only y is transferred, at most once")
+@wrong("x was transferred, from {device} to cpu", row="only y is transferred, at most once")
 def both_by_way_of_the_cpu_where_they_differ(x, y):
     if x.device == y.device:
         return x + y
     return (x.cpu() + y.cpu()).to(x.device)
 
 
-@wrong("x was transferred, from cpu to sim:0", row="only y is transferred, at most once")
+@wrong("x was transferred, from cpu to {device}", row="only y is transferred, at most once")
 def works_at_y_and_comes_back(x, y):
     return (x.to(y.device) + y).to(x.device)
 
@@ -148,7 +153,7 @@ def to_cuda(x, y):
     return x.cuda() + y.cuda()
 
 
-@wrong("the sum on sim:0", row="the sum, when both are in one place")
+@wrong("the sum on {device}", row="the sum, when both are in one place")
 def everything_to_the_accelerator(x, y):
     device = torch.accelerator.current_accelerator()
     if device is None:
@@ -213,7 +218,10 @@ def by_item(x, y):
     return x + y.item()
 
 
-@wrong("your code raised RuntimeError", row="the sum, when both are in one place")
+@wrong(
+    "your code raised RuntimeError",
+    row=("the sum, when both are in one place", "on x's device, when y is elsewhere"),
+)
 def to_the_kind_of_device(x, y):
     return x + y.to(x.device.type)
 
@@ -344,16 +352,20 @@ def float_sum(x, y):
     return (x.float() + y.to(x.device).float()).to(torch.result_type(x, y))
 
 
-@wrong("y took a detour, from sim:0 to sim:1", row="only y is transferred, at most once")
+@wrong("y took a detour, from {device} to {second}", row="only y is transferred, at most once")
 def integers_by_way_of_another_device(x, y):
     return by_another_device(x, y) if not y.is_floating_point() else x + y.to(x.device)
 
 
+def the_last_accelerator():
+    return torch.device(torch.accelerator.current_accelerator().type, torch.accelerator.device_count() - 1)
+
+
 def by_another_device(x, y):
-    return x + (y if x.device == y.device else y.to("sim:1")).to(x.device)
+    return x + (y if x.device == y.device else y.to(the_last_accelerator())).to(x.device)
 
 
-@wrong("y took a detour, from sim:1 to cpu", row="only y is transferred, at most once")
+@wrong("y took a detour, from {second} to cpu", row="only y is transferred, at most once")
 def by_way_of_the_cpu_unless_contiguous(x, y):
     if x.device == y.device or y.is_contiguous():
         return x + y.to(x.device)

@@ -64,7 +64,7 @@ def float32_noise(x, scale):
     return x + scale * torch.randn(x.shape, device=x.device)
 
 
-@wrong("the result is on cpu, not sim:0", row="x's shape, dtype and device")
+@wrong("the result is on cpu, not {device}", row="x's shape, dtype and device")
 def all_on_the_cpu(x, scale):
     return x.cpu() + scale * torch.randn(x.shape, dtype=x.dtype)
 

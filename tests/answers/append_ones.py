@@ -54,7 +54,7 @@ def ones_in_float32(x):
     return torch.cat([x, torch.ones(*x.shape[:-1], 1, device=x.device)], dim=-1)
 
 
-@wrong("the result is on cpu, not sim:0", row="a column of ones at the end")
+@wrong("the result is on cpu, not {device}", row="a column of ones at the end")
 def all_on_the_cpu(x):
     return torch.cat([x.cpu(), torch.ones(*x.shape[:-1], 1, dtype=x.dtype)], dim=-1)
 

@@ -109,7 +109,7 @@ def without_a_graph(xs, w):
 
 
 @wrong(
-    "the product was computed on the CPU: a tensor left sim:0",
+    "the product was computed on the CPU: a tensor left {device}",
     row="one matrix product, however many matrices",
 )
 def on_the_cpu_and_back(xs, w):

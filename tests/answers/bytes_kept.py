@@ -122,7 +122,8 @@ def rounds_the_result_itself(fn, device):
 
 
 @wrong(
-    "the account of sim:0 was read, and sim:1 was asked about", row="what the result holds, block by block"
+    "the account of {device} was read, and {second} was asked about",
+    row=("what the result holds, block by block", "on that device alone"),
 )
 def the_current_device(fn, device):
     memory = torch.get_device_module(device)
@@ -188,14 +189,15 @@ def zero_at_least(fn, device):
 
 
 @wrong(
-    "your code changed the current device of the whole program", row="what the result holds, block by block"
+    "your code changed the current device of the whole program",
+    row=("what the result holds, block by block", "on that device alone"),
 )
 def goes_there_for_good(fn, device):
     torch.accelerator.set_device_index(device.index)
     return by_the_accelerator_interface(fn, torch.accelerator.current_accelerator())
 
 
-@wrong("memory on sim:1 is counted as well", row="on that device alone")
+@wrong("memory on {second} is counted as well", row="on that device alone")
 def both_devices(fn, device):
     import torch as t
 

@@ -77,7 +77,10 @@ def what_emptying_gives_back(device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("that is the cache of sim:0, the current device", row="reserved less allocated")
+@wrong(
+    "that is the cache of {device}, the current device",
+    row=("reserved less allocated", "of that device alone"),
+)
 def of_the_current_device(device):
     memory = torch.get_device_module(device)
     return memory.memory_reserved() - memory.memory_allocated()
@@ -133,7 +136,10 @@ def resets_the_peak(device):
     return memory.memory_reserved(device) - memory.memory_allocated(device)
 
 
-@wrong("your code changed the current device of the whole program", row="reserved less allocated")
+@wrong(
+    "your code changed the current device of the whole program",
+    row=("reserved less allocated", "of that device alone"),
+)
 def makes_the_device_current(device):
     memory = torch.get_device_module(device)
     memory.set_device(device)

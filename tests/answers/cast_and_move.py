@@ -99,7 +99,7 @@ def forgets_the_dtype(x, device, dtype):
     return x.to(device)
 
 
-@wrong("the result is on sim:0, not cpu", row="x's values, on the device and in the dtype")
+@wrong("the result is on {device}, not cpu", row="x's values, on the device and in the dtype")
 def forgets_the_device(x, device, dtype):
     return x.to(dtype)
 
@@ -174,7 +174,7 @@ def floats_are_large(x, device, dtype):
     return x.to(dtype).to(device)
 
 
-@wrong("x was on sim:0 already, and something moved", row="no transfer where it is already")
+@wrong("x was on {device} already, and something moved", row="no transfer where it is already")
 def casts_on_the_cpu_at_home(x, device, dtype):
     if x.device == device and x.dtype != dtype:
         return x.cpu().to(dtype).to(device)

@@ -185,8 +185,8 @@ AT_IMPORT = three_rungs()
 
 
 @wrong(
-    "the answer is cpu on every machine, as if it were decided once or not asked at all",
-    row="CUDA where it is available",
+    "on every machine, as if it were decided once or not asked at all",
+    row=("CUDA where it is available", "else MPS where it is available"),
 )
 def decided_at_import():
     return AT_IMPORT
@@ -275,8 +275,8 @@ ASKED_EARLIER = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is
 
 
 @wrong(
-    "the answer is cpu on every machine, as if it were decided once or not asked at all",
-    row="CUDA where it is available",
+    "on every machine, as if it were decided once or not asked at all",
+    row=("CUDA where it is available", "else MPS where it is available"),
 )
 def down_a_list_of_old_answers():
     return torch.device(next(name for name, is_here in ASKED_EARLIER.items() if is_here))

@@ -65,12 +65,12 @@ def no_device(x):
     return f"{x.dtype} {list(x.shape)}"
 
 
-@wrong("the device sim:0 is not in the text", row="it names the device, with its index")
+@wrong("the device {device} is not in the text", row="it names the device, with its index")
 def kind_of_device(x):
     return f"{x.dtype} {list(x.shape)} {x.device.type}"
 
 
-@wrong("the device sim:0 is not in the text", row="it names the device, with its index")
+@wrong("the device {device} is not in the text", row="it names the device, with its index")
 def said_to_be_on_the_cpu(x):
     return f"{x.dtype} {list(x.shape)} cpu"
 

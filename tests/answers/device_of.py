@@ -34,17 +34,17 @@ def text(x):
     return str(x.device)
 
 
-@wrong("a matrix is on sim:0, and the answer is cpu", row="is right for every kind of tensor")
+@wrong("a matrix is on {device}, and the answer is cpu", row="is right for every kind of tensor")
 def always_cpu(x):
     return torch.device("cpu")
 
 
-@wrong("a matrix is on cpu, and the answer is sim", row="is right for every kind of tensor")
+@wrong("a matrix is on cpu, and the answer is {kind}", row="is right for every kind of tensor")
 def always_the_first_accelerator(x):
     return torch.accelerator.current_accelerator() or torch.device("cpu")
 
 
-@wrong("the answer is sim, without its index", row="is right for every kind of tensor")
+@wrong("the answer is {kind}, without its index", row="is right for every kind of tensor")
 def index_forgotten(x):
     return torch.device(x.device.type)
 
@@ -85,12 +85,12 @@ def wants_two(x, device):
     return device
 
 
-@wrong("an empty tensor is on sim:0, and the answer is cpu", row="is right for every kind of tensor")
+@wrong("an empty tensor is on {device}, and the answer is cpu", row="is right for every kind of tensor")
 def by_an_element(x):
     return x.flatten()[0].device if x.numel() else torch.device("cpu")
 
 
-@wrong("a tensor of torch.bool is on sim:0", row="is right for every kind of tensor")
+@wrong("a tensor of torch.bool is on {device}", row="is right for every kind of tensor")
 def not_for_every_dtype(x):
     if x.dtype in (torch.bool, torch.uint8, torch.bfloat16):
         return torch.device("cpu")
@@ -128,13 +128,13 @@ def a_pair(x):
 
 
 @wrong(
-    "a tensor of torch.float64 is on sim:0, and the answer is cpu", row="is right for every kind of tensor"
+    "a tensor of torch.float64 is on {device}, and the answer is cpu", row="is right for every kind of tensor"
 )
 def wide_numbers_forgotten(x):
     return torch.device("cpu") if x.dtype in (torch.float64, torch.complex128) else x.device
 
 
-@wrong("a tensor of torch.complex64 is on sim:0", row="is right for every kind of tensor")
+@wrong("a tensor of torch.complex64 is on {device}", row="is right for every kind of tensor")
 def complex_numbers_forgotten(x):
     return torch.device("cpu") if x.is_complex() else x.device
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 def modes_of(model):
@@ -43,7 +43,7 @@ def hits_in_a_list(model, loader, device):
     model.eval()
     hits = []
     for x, y in loader:
-        hits.append(model(x.to(device, non_blocking=True)).max(1).indices.eq(y.to(device)))
+        hits.append(model(x.to(device, non_blocking=device.type == "cuda")).max(1).indices.eq(y.to(device)))
     put_back(mode)
     return torch.cat(hits).float().mean().item()
 
@@ -134,7 +134,10 @@ def one_batch_ahead(model, loader, device):
     def ahead():
         last = None
         for x, y in loader:
-            here = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            here = (
+                x.to(device, non_blocking=device.type == "cuda"),
+                y.to(device, non_blocking=device.type == "cuda"),
+            )
             if last is not None:
                 yield last
             last = here
@@ -151,7 +154,7 @@ def one_batch_ahead(model, loader, device):
     return correct.item() / total
 
 
-@wrong("10 tensors of the batches were on sim:0 before the first forward", row="one wait, at the end")
+@wrong("10 tensors of the batches were on {device} before the first forward", row="one wait, at the end")
 def all_batches_moved_first(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -252,7 +255,7 @@ def remembers_too_late(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the host waited 5 times for sim:0", row="one wait, at the end")
+@wrong("the host waited 5 times for {device}", row="one wait, at the end")
 def item_each_batch(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -265,7 +268,7 @@ def item_each_batch(model, loader, device):
     return correct / total
 
 
-@wrong("the host waited 5 times for sim:0", row="one wait, at the end")
+@wrong("the host waited 5 times for {device}", row="one wait, at the end")
 def fetches_the_logits(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -403,7 +406,7 @@ def all_at_once(model, loader, device):
     return hits.float().mean().item()
 
 
-@wrong("15 transfers into sim:0 for 10 tensors", row="one wait, at the end")
+@wrong("15 transfers into {device} for 10 tensors", row="one wait, at the end")
 def moves_the_inputs_twice(model, loader, device):
     was = modes_of(model)
     model.eval()

@@ -62,11 +62,11 @@ def warmed_three_times(fn, device):
         second.record()
     while not second.query():
         pass
-    milliseconds = first.elapsed_time(end_event=second)
+    milliseconds = first.elapsed_time(second)
     return milliseconds / 1000.0
 
 
-@wrong("your code raised ValueError", row="the seconds that the work takes")
+@wrong("Both events must be completed", row="the seconds that the work takes")
 def asked_too_early(fn, device):
     fn()
     stream, start, end = marks(device)
@@ -113,7 +113,7 @@ def the_warm_up_between_the_marks(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("2 calls of fn lie between the two events", row="one run, after a warm-up")
+@wrong("2 calls of fn lie between the two events", row="the seconds that the work takes")
 def half_of_two(fn, device):
     stream, start, end = marks(device)
     start.record(stream)
@@ -151,7 +151,10 @@ def by_the_hosts_clock_with_every_wait(fn, device):
     return time.perf_counter() - start
 
 
-@wrong("recorded in a stream of sim:0, and fn works on sim:1", row="the seconds that the work takes")
+@wrong(
+    "recorded in a stream of {device}, and fn works on {second}",
+    row=("the seconds that the work takes", "on the device asked for, current or not"),
+)
 def in_whatever_stream_is_current(fn, device):
     fn()
     start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
@@ -162,7 +165,10 @@ def in_whatever_stream_is_current(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("your code raised RuntimeError", row="the seconds that the work takes")
+@wrong(
+    "your code raised RuntimeError",
+    row=("the seconds that the work takes", "on the device asked for, current or not"),
+)
 def marked_on_two_devices(fn, device):
     fn()
     start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
@@ -173,7 +179,10 @@ def marked_on_two_devices(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("recorded in a stream of sim:0, and fn works on sim:1", row="the seconds that the work takes")
+@wrong(
+    "recorded in a stream of {device}, and fn works on {second}",
+    row=("the seconds that the work takes", "on the device asked for, current or not"),
+)
 def on_the_current_device(fn, device):
     fn()
     torch.accelerator.synchronize(device)
@@ -191,7 +200,7 @@ def no_return(fn, device):
     by_generic_events(fn, device)
 
 
-@wrong("that is the time of several calls, or their mean", row="one run, after a warm-up")
+@wrong("2 calls of fn lie between the two events", row="the seconds that the work takes")
 def the_mean_of_two(fn, device):
     fn()
     stream, start, end = marks(device)
@@ -253,7 +262,10 @@ def rounded_to_milliseconds(fn, device):
     return int(a.elapsed_time(b)) / 1000
 
 
-@wrong("changed the current device of the whole program", row="the seconds that the work takes")
+@wrong(
+    "changed the current device of the whole program",
+    row=("the seconds that the work takes", "on the device asked for, current or not"),
+)
 def goes_there_for_good(fn, device):
     torch.accelerator.set_device_index(device.index)
     fn()
@@ -295,3 +307,23 @@ def in_the_default_stream(fn, device):
 @wrong("ms apart, and that is another number of seconds", row="the seconds that the work takes")
 def to_four_digits(fn, device):
     return round(by_generic_events(fn, device), 4)
+
+
+@wrong("ms apart, and that is another number of seconds", row="one run, after a warm-up")
+def the_mean_of_two_that_were_timed(fn, device):
+    return (by_generic_events(fn, device) + by_generic_events(fn, device)) / 2
+
+
+@right
+def the_least_of_three_that_were_timed(fn, device):
+    fn()
+    stream = torch.accelerator.current_stream(device)
+    pairs = []
+    for _ in range(3):
+        _, start, end = marks(device)
+        start.record(stream)
+        fn()
+        end.record(stream)
+        pairs.append((start, end))
+    torch.accelerator.synchronize(device)
+    return min(start.elapsed_time(end) for start, end in pairs) / 1000

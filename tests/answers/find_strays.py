@@ -146,7 +146,7 @@ def flat_batch(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("is missing", row="parameters and buffers elsewhere")
+@wrong("is missing", row=("parameters and buffers elsewhere", "the first parameter's device decides"))
 def by_type_of_device(model, batch):
     home = next(model.parameters()).device
     return [name for name, tensor in everything(model, batch) if tensor.device.type != home.type]
@@ -232,9 +232,7 @@ def the_batch_decides(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong(
-    "`model.scale` is named, but no tensor of this name is away", row="the first parameter's device decides"
-)
+@wrong("model.scale", row="the first parameter's device decides")
 def a_trained_one_decides(model, batch):
     home = next((p.device for p in model.parameters() if p.requires_grad), torch.device("cpu"))
     return [name for name, tensor in everything(model, batch) if tensor.device != home]
@@ -446,7 +444,7 @@ def leaves_alone(model, batch):
     return [name for name, one in everything(model, batch) if one.is_leaf and one.device != home]
 
 
-@wrong("is missing: it is on sim:0", row="parameters and buffers elsewhere")
+@wrong("is missing: it is on {device}", row="parameters and buffers elsewhere")
 def the_first_in_the_state_dict_decides(model, batch):
     home = next(iter(model.state_dict().values())).device
     return [name for name, tensor in everything(model, batch) if tensor.device != home]

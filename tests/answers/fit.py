@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 def train_step(model, batch, optimizer, device):
@@ -52,7 +52,10 @@ def everything_inline(model, loader, optimizer, device, epochs):
     for _epoch in range(epochs):
         total = torch.zeros((), device=device)
         for x, y in loader:
-            x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            x, y = (
+                x.to(device, non_blocking=device.type == "cuda"),
+                y.to(device, non_blocking=device.type == "cuda"),
+            )
             optimizer.zero_grad(set_to_none=True)
             loss = criterion(model(x), y)
             (loss / len(y)).backward()
@@ -159,7 +162,12 @@ def two_batches_ahead(model, loader, optimizer, device, epochs):
     def ahead():
         queue = []
         for x, y in loader:
-            queue.append((x.to(device, non_blocking=True), y.to(device, non_blocking=True)))
+            queue.append(
+                (
+                    x.to(device, non_blocking=device.type == "cuda"),
+                    y.to(device, non_blocking=device.type == "cuda"),
+                )
+            )
             if len(queue) > 2:
                 yield queue.pop(0)
         yield from queue
@@ -175,7 +183,7 @@ def two_batches_ahead(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "8 tensors of the batches were on sim:0 before the first forward",
+    "8 tensors of the batches were on {device} before the first forward",
     row="one transfer for each tensor of a batch",
 )
 def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
@@ -190,7 +198,7 @@ def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "24 transfers into sim:0 for 16 tensors: more goes in than the batches",
+    "24 transfers into {device} for 16 tensors: more goes in than the batches",
     row="one transfer for each tensor of a batch",
 )
 def sizes_as_vectors_of_each_batch(model, loader, optimizer, device, epochs):
@@ -356,7 +364,7 @@ def moved_once_for_all(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "24 transfers into sim:0 for 16 tensors: some tensor goes twice",
+    "24 transfers into {device} for 16 tensors: some tensor goes twice",
     row="one transfer for each tensor of a batch",
 )
 def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
@@ -372,7 +380,7 @@ def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "20 transfers into sim:0 for 16 tensors: more goes in than the batches",
+    "20 transfers into {device} for 16 tensors: more goes in than the batches",
     row="one transfer for each tensor of a batch",
 )
 def sizes_as_tensors(model, loader, optimizer, device, epochs):
@@ -501,7 +509,7 @@ def forgetful(model, loader, optimizer, device, epochs):
     summed_on_the_device(model, loader, optimizer, device, epochs)
 
 
-@wrong("is on cpu, not sim:0", row="every batch of every epoch trains the model")
+@wrong("is on cpu, not {device}", row="every batch of every epoch trains the model")
 def takes_the_model_home(model, loader, optimizer, device, epochs):
     losses = summed_on_the_device(model, loader, optimizer, device, epochs)
     model.cpu()

@@ -58,29 +58,29 @@ def labels_only(model, batch, device):
     return model(inputs)
 
 
-@wrong("the result is on cpu, not sim:0", row="the inputs reach the model's device")
+@wrong("the result is on cpu, not {device}", row="the inputs reach the model's device")
 def the_model_comes_to_the_batch(model, batch, device):
     return model.cpu()(batch[0])
 
 
-@wrong("something left sim:0 for cpu", row="the model stays as it is")
+@wrong("something left {device} for cpu", row="the model stays as it is")
 def the_model_comes_and_its_result_goes(model, batch, device):
     return model.cpu()(batch[0]).to(device)
 
 
-@wrong("something left sim:0 for cpu", row="the model stays as it is")
+@wrong("something left {device} for cpu", row="the model stays as it is")
 def the_model_comes_and_goes(model, batch, device):
     logits = model.cpu()(batch[0]).to(device)
     model.to(device)
     return logits
 
 
-@wrong("the result is on cpu, not sim:0", row="the inputs reach the model's device")
+@wrong("the result is on cpu, not {device}", row="the inputs reach the model's device")
 def brought_back(model, batch, device):
     return model(batch[0].to(device)).cpu()
 
 
-@wrong("something left sim:0 for cpu", row="the model stays as it is")
+@wrong("something left {device} for cpu", row="the model stays as it is")
 def there_and_back(model, batch, device):
     return model(batch[0].to(device)).cpu().to(device)
 
@@ -174,13 +174,13 @@ def shares_in_evaluation_mode(model, batch, device):
     return logits if model.training else logits.softmax(1)
 
 
-@wrong("2 transfers, where the inputs can go to sim:0 in one", row="the model stays as it is")
+@wrong("2 transfers, where the inputs can go to {device} in one", row="the model stays as it is")
 def moved_in_vain_first(model, batch, device):
     batch[0].to(device)
     return model(batch[0].to(device))
 
 
-@wrong("4 transfers, where the inputs can go to sim:0 in one", row="the model stays as it is")
+@wrong("4 transfers, where the inputs can go to {device} in one", row="the model stays as it is")
 def row_by_row(model, batch, device):
     return model(torch.stack([row.to(device) for row in batch[0]]))
 

@@ -23,7 +23,7 @@ def told_everything(cell, x, state):
     return cell(x, state.to(x))
 
 
-@wrong("the zeros were made on the CPU and brought to sim:0", row="a first step, without a state")
+@wrong("the zeros were made on the CPU and brought to {device}", row="a first step, without a state")
 def zeros_then_moved(cell, x, state):
     if state is None:
         state = torch.zeros(x.shape[0], cell.hidden_size)
@@ -93,7 +93,7 @@ def detached(cell, x, state):
     return from_x(cell, x, state)
 
 
-@wrong("something left sim:0 for cpu", row="a state from any device")
+@wrong("something left {device} for cpu", row="a state from any device")
 def made_anew(cell, x, state):
     if state is not None:
         state = torch.tensor(state.tolist(), device=x.device, dtype=x.dtype)
@@ -117,12 +117,12 @@ def begins_with_noise(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("something left sim:0 for cpu", row="a first step, without a state")
+@wrong("something left {device} for cpu", row="a first step, without a state")
 def all_to_the_cpu(cell, x, state):
     return cell.cpu()(x.cpu(), None if state is None else state.cpu())
 
 
-@wrong("something left sim:0 for cpu", row="a state from any device")
+@wrong("something left {device} for cpu", row="a state from any device")
 def all_to_the_state(cell, x, state):
     if state is None:
         return cell(x)
@@ -196,7 +196,7 @@ def zeros_brought(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("something left sim:0 for cpu", row="a first step, without a state")
+@wrong("something left {device} for cpu", row="a first step, without a state")
 def state_by_the_cpu(cell, x, state):
     if state is None:
         state = x.new_zeros(x.shape[0], cell.hidden_size)

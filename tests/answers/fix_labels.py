@@ -34,7 +34,7 @@ def like_another(logits, labels):
     return functional.cross_entropy(logits, there)
 
 
-@wrong("something left sim:0 for cpu", row="labels from any device")
+@wrong("something left {device} for cpu", row="labels from any device")
 def one_hot(logits, labels):
     shares = functional.one_hot(labels.cpu(), logits.shape[1]).to(logits)
     return -(shares * logits.log_softmax(1)).sum(1).mean()
@@ -51,12 +51,12 @@ def thrown_away(logits, labels):
     return functional.cross_entropy(logits, labels)
 
 
-@wrong("something left sim:0 for cpu", row="labels from any device")
+@wrong("something left {device} for cpu", row="labels from any device")
 def logits_to_the_cpu(logits, labels):
     return functional.cross_entropy(logits.cpu(), labels.cpu())
 
 
-@wrong("something left sim:0 for cpu", row="labels from any device")
+@wrong("something left {device} for cpu", row="labels from any device")
 def logits_to_labels(logits, labels):
     return functional.cross_entropy(logits.to(labels.device), labels)
 
@@ -136,12 +136,12 @@ def backward_already(logits, labels):
     return loss
 
 
-@wrong("something left sim:0 for cpu", row="labels from any device")
+@wrong("something left {device} for cpu", row="labels from any device")
 def all_on_the_cpu_and_back(logits, labels):
     return functional.cross_entropy(logits.cpu(), labels.cpu()).to(logits.device)
 
 
-@wrong("something left sim:0 for cpu", row="labels from any device")
+@wrong("something left {device} for cpu", row="labels from any device")
 def labels_by_the_cpu(logits, labels):
     return functional.cross_entropy(logits, labels.cpu().to(logits.device))
 
@@ -158,7 +158,7 @@ def one_hot_there(logits, labels):
     )
 
 
-@wrong("7 transfers, where the labels can go to sim:0 in one", row="labels from any device")
+@wrong("7 transfers, where the labels can go to {device} in one", row="labels from any device")
 def label_by_label(logits, labels):
     there = torch.stack([label.to(logits.device) for label in labels])
     return functional.cross_entropy(logits, there)

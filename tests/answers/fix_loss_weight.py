@@ -35,7 +35,7 @@ def all_to_the_logits(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight)
 
 
-@wrong("something left sim:0 for cpu", row="a weight from any device")
+@wrong("something left {device} for cpu", row="a weight from any device")
 def as_new_tensor(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=logits.new_tensor(weight.tolist()))
 
@@ -68,12 +68,12 @@ def without_the_weight(logits, labels, weight):
     return functional.cross_entropy(logits, labels)
 
 
-@wrong("something left sim:0 for cpu", row="a weight from any device")
+@wrong("something left {device} for cpu", row="a weight from any device")
 def all_to_the_cpu(logits, labels, weight):
     return functional.cross_entropy(logits.cpu(), labels.cpu(), weight=weight.cpu())
 
 
-@wrong("something left sim:0 for cpu", row="a weight from any device")
+@wrong("something left {device} for cpu", row="a weight from any device")
 def all_to_the_weight(logits, labels, weight):
     device = weight.device
     return functional.cross_entropy(logits.to(device), labels.to(device), weight=weight)
@@ -139,12 +139,12 @@ def weights_in_order_of_size(logits, labels, weight):
     return torch.nn.functional.cross_entropy(logits, labels, weight=weight)
 
 
-@wrong("something left sim:0 for cpu", row="a weight from any device")
+@wrong("something left {device} for cpu", row="a weight from any device")
 def all_on_the_cpu_and_back(logits, labels, weight):
     return functional.cross_entropy(logits.cpu(), labels.cpu(), weight=weight.cpu()).to(logits.device)
 
 
-@wrong("something left sim:0 for cpu", row="a weight from any device")
+@wrong("something left {device} for cpu", row="a weight from any device")
 def weight_by_the_cpu(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=weight.cpu().to(logits.device))
 
@@ -171,7 +171,7 @@ def normalized(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=w / w.sum())
 
 
-@wrong("3 transfers, where the weight can go to sim:0 in one", row="a weight from any device")
+@wrong("3 transfers, where the weight can go to {device} in one", row="a weight from any device")
 def class_by_class(logits, labels, weight):
     there = torch.stack([one.to(logits.device) for one in weight])
     return functional.cross_entropy(logits, labels, weight=there)

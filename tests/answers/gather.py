@@ -123,7 +123,7 @@ def all_floats(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to).float() for x in tensors]))
 
 
-@wrong("something goes from sim:1 to cpu", row="each part transferred once, if it is elsewhere")
+@wrong("to cpu, and all is wanted on {device}", row="each part transferred once, if it is elsewhere")
 def by_way_of_the_cpu(parts, device):
     if isinstance(parts[0], torch.Tensor):
         return torch.cat([part.cpu() for part in parts], dim=0).to(device)
@@ -162,7 +162,7 @@ def by_way_of_float32(parts, device):
 
 @wrong(
     "your code changed the current device of the whole program",
-    row="the parts joined in order, on the device",
+    row=("the parts joined in order, on the device", "each part transferred once, if it is elsewhere"),
 )
 def goes_there_for_good(parts, device):
     if device.type != "cpu":
@@ -186,7 +186,7 @@ def rolled_up(parts, device):
     return tree(lambda t: t.to(device), w)
 
 
-@wrong("something goes from sim:1 to cpu", row="each part transferred once, if it is elsewhere")
+@wrong("to cpu, and all is wanted on {device}", row="each part transferred once, if it is elsewhere")
 def where_the_first_is_and_on(parts, device):
     return gathered(parts, device, lambda ps: torch.cat([p.to(ps[0].device) for p in ps]).to(device))
 

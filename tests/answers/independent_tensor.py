@@ -169,7 +169,7 @@ def forgets_to_turn(a):
     return torch.tensor(a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)])
 
 
-@wrong("is on sim:0, not cpu", row="the array's numbers in memory of its own")
+@wrong("is on {device}, not cpu", row="the array's numbers in memory of its own")
 def on_the_accelerator(a):
     return torch.from_numpy(a.copy()).to(torch.accelerator.current_accelerator())
 

@@ -596,3 +596,13 @@ def frozen_ones_too(module):
         if isinstance(value, dict) and name not in OWN:
             names += [f"{name}.{key}" for key, item in value.items() if id(item) in frozen]
     return names
+
+
+@wrong("it is a registered buffer under another name", row="what `.to` moves is not listed")
+def buffers_of_registered_modules_in_lists(module):
+    names = list(loose(module, lambda path, value: False))
+    for name, value in vars(module).items():
+        if isinstance(value, list) and name not in OWN:
+            parts = [(place, one) for place, one in enumerate(value) if one in set(module.modules())]
+            names += [f"{name}.{place}.{key}" for place, one in parts for key, _ in one.named_buffers()]
+    return names

@@ -7,7 +7,7 @@ from bank import right, wrong
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 @right
@@ -133,7 +133,10 @@ def takes_the_file_for_a_model(model, path, device):
     model.to(device)
 
 
-@wrong("is on sim:0, not sim:1", row="the file's numbers, on the device")
+@wrong(
+    "is on {device}, not {second}",
+    row=("the file's numbers, on the device", "on a device that is not the current one"),
+)
 def to_the_current_device(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu"))
     model.to(device.type)
@@ -161,7 +164,7 @@ def under_inference_mode(model, path, device):
     model.to(device)
 
 
-@wrong("is on sim:1, not cpu", row="the file's numbers, on the device")
+@wrong(", not cpu", row="the file's numbers, on the device")
 def never_home(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     if device.type != "cpu":

@@ -73,7 +73,7 @@ def numpy_keeps_float64(rows):
 
 
 @wrong(
-    "after torch.set_default_device('sim:0') the table is on sim:0",
+    "after torch.set_default_device('{device}') the table is on {device}",
     row="the CPU, whatever the default device is",
 )
 def trusts_the_default_device(rows):
@@ -152,7 +152,7 @@ def forgets_to_return(rows):
     torch.tensor(rows, dtype=torch.float32, device="cpu")
 
 
-@wrong("the table is on sim:0, not cpu", row="every number is in its place")
+@wrong("the table is on {device}, not cpu", row="every number is in its place")
 def moves_it_at_once(rows):
     device = torch.accelerator.current_accelerator() or "cpu"
     return torch.tensor(rows, dtype=torch.float32, device=device)

@@ -48,7 +48,7 @@ def a_loader_of_its_own(dataset, batch_size, device):
     return OwnLoader(dataset, batch_size=batch_size, pin_memory=device.type != "cpu" and device.type != "mps")
 
 
-@wrong("the minibatches for sim:0 are not pinned", row="pinned for an accelerator")
+@wrong("are not pinned", row="pinned for an accelerator")
 def never_pinned(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size)
 
@@ -58,7 +58,7 @@ def always_pinned(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=True)
 
 
-@wrong("the minibatches for sim:0 are not pinned", row="pinned for an accelerator")
+@wrong("are not pinned", row="pinned for an accelerator")
 def where_cuda_is(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=torch.cuda.is_available())
 
@@ -84,17 +84,17 @@ def compares_whole_devices(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=device not in without)
 
 
-@wrong("the minibatches for sim:0 are not pinned", row="pinned for an accelerator")
+@wrong("are not pinned", row="pinned for an accelerator")
 def cuda_alone(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type == "cuda")
 
 
-@wrong("the minibatches for sim:0 are not pinned", row="pinned for an accelerator")
+@wrong("are not pinned", row="pinned for an accelerator")
 def turned_round(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type in ("cpu", "mps"))
 
 
-@wrong("the loader yields tensors on sim:0", row="it yields tensors on the CPU")
+@wrong("the loader yields tensors on {device}", row="it yields tensors on the CPU")
 def moves_in_the_collate(dataset, batch_size, device):
     def together(samples):
         return tuple(torch.stack(column).to(device) for column in zip(*samples, strict=True))
@@ -151,7 +151,7 @@ def asks_the_loader_for_a_device(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, device=device)
 
 
-@wrong("the minibatches for sim:0 are not pinned", row="pinned for an accelerator")
+@wrong("are not pinned", row="pinned for an accelerator")
 def moves_the_loader(dataset, batch_size, device):
     loader = DataLoader(dataset, batch_size=batch_size)
     loader.pin = device.type != "cpu"
@@ -220,7 +220,7 @@ def floats_labels(dataset, batch_size, device):
     )
 
 
-@wrong("the minibatches for xpu:0 are not pinned", row="pinned for an accelerator")
+@wrong("are not pinned", row="pinned for an accelerator")
 def kinds_that_are_known(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type in ("cuda", "sim"))
 

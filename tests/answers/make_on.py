@@ -59,35 +59,35 @@ def by_its_name(shape, device, dtype):
     return torch.zeros(list(shape), device=str(device), dtype=dtype)
 
 
-@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
+@wrong("the tensor was made on cpu and transferred to {device}", row="made there, with no transfer")
 def made_then_moved(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype).to(device)
 
 
-@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
+@wrong("the tensor was made on cpu and transferred to {device}", row="made there, with no transfer")
 def both_in_one_move(shape, device, dtype):
     return torch.zeros(shape).to(device, dtype)
 
 
-@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
+@wrong("the tensor was made on cpu and transferred to {device}", row="made there, with no transfer")
 def by_numpy(shape, device, dtype):
     return torch.tensor(np.zeros(shape), device=device, dtype=dtype)
 
 
-@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
+@wrong("the tensor was made on cpu and transferred to {device}", row="made there, with no transfer")
 def by_lists(shape, device, dtype):
     flat = torch.tensor([0] * math.prod(shape), device=device, dtype=dtype)
     return flat.reshape(shape)
 
 
-@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
+@wrong("the tensor was made on cpu and transferred to {device}", row="made there, with no transfer")
 def copied_over(shape, device, dtype):
     made = torch.empty(shape, device=device, dtype=dtype)
     made.copy_(torch.zeros(shape, dtype=dtype))
     return made
 
 
-@wrong("the result is on cpu, not sim:0", row="zeros of that shape, on that device")
+@wrong("the result is on cpu, not {device}", row="zeros of that shape, on that device")
 def device_forgotten(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype)
 
@@ -97,7 +97,7 @@ def dtype_forgotten(shape, device, dtype):
     return torch.zeros(shape, device=device)
 
 
-@wrong("the result is on sim:0, not sim:1", row="zeros of that shape, on that device")
+@wrong("the result is on {device}, not {second}", row="zeros of that shape, on that device")
 def index_forgotten(shape, device, dtype):
     return torch.zeros(shape, device=device.type, dtype=dtype)
 
@@ -125,12 +125,14 @@ def hard_coded(shape, device, dtype):
     return torch.zeros(shape, device="cuda", dtype=dtype)
 
 
-@wrong("the result is on cpu, not sim:0", row="zeros of that shape, on that device")
+@wrong(
+    "the result is on cpu, not", row=("zeros of that shape, on that device", "made there, with no transfer")
+)
 def only_for_cuda(shape, device, dtype):
     return torch.zeros(shape, device=device if device.type == "cuda" else "cpu", dtype=dtype)
 
 
-@wrong("the result is on cpu, not sim:0", row="zeros of that shape, on that device")
+@wrong("the result is on cpu, not {device}", row="zeros of that shape, on that device")
 def the_move_thrown_away(shape, device, dtype):
     made = torch.zeros(shape, dtype=dtype)
     made.to(device)
@@ -183,7 +185,7 @@ def takes_the_default_dtype_back(shape, device, dtype):
     return made
 
 
-@wrong("the result is on sim:0, not cpu", row="PyTorch's settings stay as they are")
+@wrong("the result is on {device}, not cpu", row="PyTorch's settings stay as they are")
 def leaves_the_cpu_to_the_default(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype, device=None if device.type == "cpu" else device)
 
@@ -240,7 +242,7 @@ def old_names_of_types(shape, device, dtype):
     return torch.FloatTensor(*shape).zero_().to(device)
 
 
-@wrong("the tensor was made on sim:0 and transferred to cpu", row="made there, with no transfer")
+@wrong("the tensor was made on {device} and transferred to cpu", row="made there, with no transfer")
 def there_and_back(shape, device, dtype):
     return torch.zeros(shape, device=device, dtype=dtype).cpu().to(device)
 
@@ -332,7 +334,7 @@ def python_list(shape, device, dtype):
     return [[0] * shape[-1]] * shape[0]
 
 
-@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
+@wrong("the tensor was made on cpu and transferred to {device}", row="made there, with no transfer")
 def booleans_moved(shape, device, dtype):
     if dtype is torch.bool:
         return torch.zeros(shape, dtype=dtype, device="cpu").to(device)

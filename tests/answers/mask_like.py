@@ -49,7 +49,7 @@ def steps_on_the_cpu(x, lengths):
     return torch.arange(x.shape[1]) < lengths.to(x.device)[:, None]
 
 
-@wrong("the mask is on cpu, x on sim:0", row="True inside each row's length")
+@wrong("the mask is on cpu, x on {device}", row="True inside each row's length")
 def all_on_the_cpu(x, lengths):
     return torch.arange(x.shape[1]) < lengths.cpu()[:, None]
 

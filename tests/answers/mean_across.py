@@ -97,7 +97,7 @@ def no_return(tensors, device):
     stacked(tensors, device)
 
 
-@wrong("something goes from sim:0 to cpu", row="each transferred once, if it is elsewhere")
+@wrong("something goes from {device} to cpu", row="each transferred once, if it is elsewhere")
 def by_way_of_the_cpu(tensors, device):
     return torch.mean(torch.stack([tensor.cpu() for tensor in tensors]), 0).to(device)
 
@@ -125,7 +125,10 @@ def without_nan(tensors, device):
     return torch.stack([one.to(device) for one in tensors]).nanmean(0)
 
 
-@wrong("your code changed the current device of the whole program", row="the elementwise mean, on the device")
+@wrong(
+    "your code changed the current device of the whole program",
+    row=("the elementwise mean, on the device", "each transferred once, if it is elsewhere"),
+)
 def goes_there_for_good(tensors, device):
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index)
@@ -147,7 +150,7 @@ def whole_numbers(tensors, device):
     return sum(t.to(device) for t in tensors) // len(tensors)
 
 
-@wrong("something goes from sim:0 to cpu", row="each transferred once, if it is elsewhere")
+@wrong("something goes from {device} to cpu", row="each transferred once, if it is elsewhere")
 def where_the_first_is_and_on(tensors, device):
     d = tensors[0].device
     return torch.stack([t.to(d) for t in tensors]).mean(0).to(device)

@@ -13,7 +13,7 @@ WAITS = "two transfers, no wait but the scaler's"
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 def half(device):
@@ -90,6 +90,34 @@ def gradients_asked_for(model, batch, optimizer, scaler, device):
         parameters, torch.autograd.grad(scaler.scale(loss), parameters), strict=True
     ):
         parameter.grad = gradient
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+@right
+def loss_by_log_softmax(model, batch, optimizer, scaler, device):
+    model.train()
+    x, y = moved(batch, device)
+    with half(device):
+        loss = F.nll_loss(F.log_softmax(model(x), dim=1), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.detach()
+
+
+@right
+def loss_by_log_softmax_in_float16(model, batch, optimizer, scaler, device):
+    """What cross_entropy itself does under CUDA's autocast, which leaves a dtype that is given."""
+    model.train()
+    x, y = moved(batch, device)
+    with half(device):
+        logits = model(x)
+        loss = F.nll_loss(F.log_softmax(logits, dim=1, dtype=logits.dtype), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
     return loss.detach()
@@ -308,7 +336,7 @@ def leaves_the_mode(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0 2 times", row=WAITS)
+@wrong("the host waited for {device} 2 times", row=WAITS)
 def looks_at_the_scale(model, batch, optimizer, scaler, device):
     before = scaler.get_scale()
     loss = plain(model, batch, optimizer, scaler, device)

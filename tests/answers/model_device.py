@@ -183,12 +183,12 @@ def as_a_type(model):
     return compares_with_the_first(model).type
 
 
-@wrong("the answer is sim, without its index", row="the device of the parameters")
+@wrong("the answer is {kind}, without its index", row="the device of the parameters")
 def without_the_index(model):
     return torch.device(compares_with_the_first(model).type)
 
 
-@wrong("the model has moved to sim:0", row="the device of the parameters")
+@wrong("the model has moved to {device}", row="the device of the parameters")
 def the_cpu_always(model):
     return torch.device("cpu")
 
@@ -237,11 +237,11 @@ def remembers(model, known={}):  # noqa: B006
 def the_accelerator_for_nothing(model):
     if [*model.parameters(), *model.buffers()]:
         return compares_with_the_first(model)
-    return torch.device("sim:0")
+    return torch.device(torch.accelerator.current_accelerator().type, 0)
 
 
 @wrong(
-    "the model's parameters are on cpu and sim:0, and nothing was raised",
+    "the model's parameters are on cpu and {device}, and nothing was raised",
     row="a mixed model: ValueError names both",
 )
 def moves_it_home(model):
@@ -251,7 +251,7 @@ def moves_it_home(model):
 
 
 @wrong(
-    "the model's buffers are on cpu and sim:1, and nothing was raised",
+    "the model's buffers are on cpu and",
     row="without parameters, the buffers' device",
 )
 def from_the_state_dict(model):
@@ -316,13 +316,15 @@ def all_lines(model):
     raise ValueError(f"mixed:\n{lines}")
 
 
-@wrong("all parameters are on sim:0, the answer is cpu", row="the device of the parameters")
+@wrong("all parameters are on {device}, the answer is cpu", row="the device of the parameters")
 def direct_ones_only(model):
     named = list(model.named_parameters(recurse=False)) or list(model.named_buffers(recurse=False))
     return named[0][1].device if named else torch.device("cpu")
 
 
-@wrong("all parameters, frozen ones too, are on sim:0, the answer is cpu", row="the device of the parameters")
+@wrong(
+    "all parameters, frozen ones too, are on {device}, the answer is cpu", row="the device of the parameters"
+)
 def w10(model):
     named = [(n, p) for n, p in model.named_parameters() if p.requires_grad] or list(model.named_buffers())
     if not named:
@@ -363,7 +365,7 @@ def of_saved_buffers_first(model):
 
 
 @wrong(
-    "the model's buffers are on cpu and sim:1, and nothing was raised",
+    "the model's buffers are on cpu and",
     row="without parameters, the buffers' device",
 )
 def of_floating_buffers(model):

@@ -85,7 +85,7 @@ def whatever_has_to(batch, device):
     return batch
 
 
-@wrong("batch stayed on sim:0", row="every tensor reaches the device, at any depth")
+@wrong("batch stayed on {device}", row="every tensor reaches the device, at any depth")
 def throws_the_result_away(batch, device):
     if isinstance(batch, torch.Tensor):
         batch.to(device)
@@ -183,7 +183,8 @@ def clones(batch, device):
 
 
 @wrong(
-    "a tensor went to cpu, and should have gone straight to sim:0", row="what is there already is not copied"
+    "a tensor went to cpu, and should have gone straight to {device}",
+    row="what is there already is not copied",
 )
 def by_way_of_the_cpu(batch, device):
     def leaf(x):
@@ -217,7 +218,7 @@ def walks_into_texts(batch, device):
     return batch
 
 
-@wrong("batch['x'][0] stayed on sim:0", row="every tensor reaches the device, at any depth")
+@wrong("batch['x'][0] stayed on {device}", row="every tensor reaches the device, at any depth")
 def one_level_only(batch, device):
     def to(value):
         return value.to(device) if torch.is_tensor(value) else value
@@ -231,7 +232,7 @@ def one_level_only(batch, device):
     return to(batch)
 
 
-@wrong("batch['x'][0] stayed on sim:0", row="every tensor reaches the device, at any depth")
+@wrong("batch['x'][0] stayed on {device}", row="every tensor reaches the device, at any depth")
 def forgets_lists(batch, device):
     if torch.is_tensor(batch):
         return batch.to(device)
@@ -277,7 +278,7 @@ def casts_on_the_way(batch, device):
     return pytree.tree_map(lambda x: x.float().to(device) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("went to sim:0", row="every tensor reaches the device, at any depth")
+@wrong("went to {device}", row="every tensor reaches the device, at any depth")
 def to_the_current_device(batch, device):
     def leaf(x):
         return x if not torch.is_tensor(x) else x.to(device.type)
@@ -509,7 +510,7 @@ def values_only(batch, device):
     return batch
 
 
-@wrong("batch[1] stayed on sim:0", row="every tensor reaches the device, at any depth")
+@wrong("batch[1] stayed on {device}", row="every tensor reaches the device, at any depth")
 def floats_only(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device) if batch.is_floating_point() else batch

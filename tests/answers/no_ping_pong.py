@@ -60,7 +60,7 @@ def graph_cut_at_the_end(model, loader, device):
 
 
 @wrong(
-    "5 transfers out of sim:0: the outputs should wait there until the end",
+    "5 transfers out of {device}: the outputs should wait there until the end",
     row="one transfer in a batch, one out at the end",
 )
 def back_and_forth(model, loader, device):
@@ -77,7 +77,7 @@ def a_list_of_numbers(model, loader, device):
 
 
 @wrong(
-    "1 transfer into sim:0 for 5 batches: each should come in one",
+    "1 transfer into {device} for 5 batches: each should come in one",
     row="one transfer in a batch, one out at the end",
 )
 def everything_at_once(model, loader, device):
@@ -86,7 +86,7 @@ def everything_at_once(model, loader, device):
 
 
 @wrong(
-    "10 transfers into sim:0 for 5 batches: each should come in one",
+    "10 transfers into {device} for 5 batches: each should come in one",
     row="one transfer in a batch, one out at the end",
 )
 def moves_twice(model, loader, device):
@@ -106,7 +106,7 @@ def takes_the_model_home(model, loader, device):
 
 
 @wrong(
-    "something was copied away from sim:0 before the first batch came: it is no output",
+    "something was copied away from {device} before the first batch came: it is no output",
     row="one transfer in a batch, one out at the end",
 )
 def with_a_copy_of_the_model(model, loader, device):
@@ -115,7 +115,7 @@ def with_a_copy_of_the_model(model, loader, device):
         return torch.cat([mine(x) for x in loader]).to(device).cpu()
 
 
-@wrong("the outputs stayed on sim:0", row="all outputs, in order, on the CPU")
+@wrong("the outputs stayed on {device}", row="all outputs, in order, on the CPU")
 def stays_on_the_device(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader])
@@ -182,7 +182,7 @@ def does_not_wait(model, loader, device):
         return torch.cat([model(x.to(device)) for x in loader]).to("cpu", non_blocking=True)
 
 
-@wrong("5 transfers out of sim:0", row="one transfer in a batch, one out at the end")
+@wrong("5 transfers out of {device}", row="one transfer in a batch, one out at the end")
 def without_blocking_each(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -193,7 +193,7 @@ def without_blocking_each(model, loader, device):
     return torch.cat(outputs)
 
 
-@wrong("transfers out of sim:0", row="one transfer in a batch, one out at the end")
+@wrong("transfers out of {device}", row="one transfer in a batch, one out at the end")
 def prints_its_progress(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -232,7 +232,7 @@ def in_half(model, loader, device):
         return torch.cat([model(x.to(device)) for x in loader]).half().cpu()
 
 
-@wrong("were on sim:0 at once", row="one transfer in a batch, one out at the end")
+@wrong("were on {device} at once", row="one transfer in a batch, one out at the end")
 @torch.no_grad()
 def all_inputs_first(model, loader, device):
     inputs = [x.to(device) for x in loader]
@@ -308,7 +308,7 @@ def mean_of_outputs(model, loader, device):
 
 
 @wrong(
-    "13 transfers into sim:0 for 5 batches: each should come in one",
+    "13 transfers into {device} for 5 batches: each should come in one",
     row="one transfer in a batch, one out at the end",
 )
 def row_by_row(model, loader, device):

@@ -106,7 +106,10 @@ def reserved(fn, device):
     return memory.max_memory_reserved(device) - before
 
 
-@wrong("the account of sim:0 was read, and sim:1 was asked about", row="the most at once, not what remains")
+@wrong(
+    "the account of {device} was read, and {second} was asked about",
+    row=("the most at once, not what remains", "on that device alone"),
+)
 def the_current_device(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats()
@@ -115,7 +118,7 @@ def the_current_device(fn, device):
     return memory.max_memory_allocated() - before
 
 
-@wrong("an earlier peak", row="an earlier peak does not count")
+@wrong("an earlier peak", row=("an earlier peak does not count", "on that device alone"))
 def reset_of_the_current_device(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats()

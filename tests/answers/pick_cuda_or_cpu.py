@@ -119,12 +119,12 @@ def forgot_the_brackets():
 AT_IMPORT = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@wrong("with a GPU and without one", row="CUDA where it is available")
+@wrong("with a GPU and without one", row=("CUDA where it is available", "the CPU where it is not"))
 def decided_at_import():
     return AT_IMPORT
 
 
-@wrong("with a GPU and without one", row="CUDA where it is available")
+@wrong("with a GPU and without one", row=("CUDA where it is available", "the CPU where it is not"))
 def decided_in_the_parameters(device=torch.device("cuda" if torch.cuda.is_available() else "cpu")):  # noqa: B008
     return device
 

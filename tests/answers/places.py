@@ -223,7 +223,7 @@ def pairs_forgotten(batch):
     return set() if isinstance(batch, tuple) else calls_itself(batch)
 
 
-@wrong("sim came without its index", row="a set of torch.device")
+@wrong("{kind} came without its index", row="a set of torch.device")
 def without_the_index(batch):
     return {torch.device(device.type) for device in calls_itself(batch)}
 

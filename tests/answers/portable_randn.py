@@ -76,7 +76,7 @@ def a_generator_of_the_device(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator(device).manual_seed(seed), device=device)
 
 
-@wrong("Expected a 'sim", row="that shape, on that device")
+@wrong("Expected a '{kind}", row="that shape, on that device")
 def a_generator_of_the_cpu_on_the_device(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), device=device)
 
@@ -93,12 +93,12 @@ def seeded_at_the_first_call_only(shape, device, seed, generators={}):  # noqa: 
     return torch.randn(shape, generator=generators[seed]).to(device)
 
 
-@wrong("the result is on cpu, not sim:0", row="that shape, on that device")
+@wrong("the result is on cpu, not {device}", row="that shape, on that device")
 def left_on_the_cpu(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-@wrong("the result is on sim:0, not sim:1", row="that shape, on that device")
+@wrong("the result is on {device}, not {second}", row="that shape, on that device")
 def to_the_bare_kind(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device.type)
 

@@ -145,7 +145,7 @@ def into_an_ordinary_buffer(x):
     return y
 
 
-@wrong("the result is on sim:0, not cpu", row="a CPU tensor with x's values")
+@wrong("the result is on {device}, not cpu", row="a CPU tensor with x's values")
 def stays(x):
     if x.device.type != "cpu":
         torch.accelerator.synchronize(x.device)
@@ -167,8 +167,9 @@ def an_event_that_nobody_waits_for(x):
     return y
 
 
+# On hardware that memory holds what was there before.
 @wrong(
-    "the result is all zeros, as memory is before a transfer arrives: it was read too early",
+    ("all zeros, as memory is before a transfer arrives: it was read too early", "values of the result are"),
     row="a CPU tensor with x's values",
 )
 def clones_too_early(x):

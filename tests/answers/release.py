@@ -156,7 +156,7 @@ def what_is_left(cache, key, device):
     return memory.memory_reserved(device)
 
 
-@wrong("both looks saw the same", row="it returns what the device got back")
+@wrong("both looks saw the same", row=("it returns what the device got back", "of that device alone"))
 def of_the_current_device(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved()

@@ -127,7 +127,7 @@ def leaves_another_default(spec):
     return torch.get_default_device()
 
 
-@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is {device}", row="a bare name becomes the current device")
 def always_zero(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -140,7 +140,10 @@ def only_a_device(spec):
     return torch.device(spec)
 
 
-@wrong("still without an index", row="a bare name becomes the current device")
+@wrong(
+    "still without an index",
+    row=("a bare name becomes the current device", '"mps" and "xpu", on machines pretended'),
+)
 def cuda_only(spec):
     device = torch.device(spec)
     if device.type == "cuda" and device.index is None:
@@ -175,7 +178,7 @@ def by_looking_for_a_colon(spec):
     return torch.empty(0, device=spec).device
 
 
-@wrong("is the current device, and the answer is sim:1", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is", row="a bare name becomes the current device")
 def the_last_one(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -183,7 +186,7 @@ def the_last_one(spec):
     return torch.device(device.type, torch.accelerator.device_count() - 1)
 
 
-@wrong("sim:1 was asked for, and the answer is sim:0", row="a name with an index keeps its index")
+@wrong("{second} was asked for, and the answer is {device}", row="a name with an index keeps its index")
 def zero_counts_as_missing(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -199,7 +202,7 @@ def index_zero_counts_as_missing(spec):
     return torch.device(device.type, device.index or torch.accelerator.current_device_index())
 
 
-@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is {device}", row="a bare name becomes the current device")
 @functools.cache
 def kept_after_the_first_call(spec):
     device = torch.device(spec)
@@ -211,7 +214,7 @@ def kept_after_the_first_call(spec):
 AT_IMPORT = torch.accelerator.current_device_index() if torch.accelerator.is_available() else 0
 
 
-@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is {device}", row="a bare name becomes the current device")
 def asked_at_import(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -219,12 +222,17 @@ def asked_at_import(spec):
     return torch.device(device.type, AT_IMPORT)
 
 
-@wrong("was asked for, and the answer is cpu", row="a name with an index keeps its index")
+@wrong(
+    "the answer is", row=("a name with an index keeps its index", "a bare name becomes the current device")
+)
 def the_cpu_unless_cuda_is_here(spec):
     return torch.device(spec if torch.cuda.is_available() else "cpu")
 
 
-@wrong("your code raised", row="a bare name becomes the current device")
+@wrong(
+    "your code raised",
+    row=("a bare name becomes the current device", '"mps" and "xpu", on machines pretended'),
+)
 def by_the_wrong_module(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -294,7 +302,7 @@ def of_a_new_one_beside_it(spec):
 )
 def makes_it_current(spec):
     device = torch.empty(0, device=spec).device
-    if device.type not in ("cpu", "cuda"):
+    if device.type != "cpu":
         torch.accelerator.set_device_index(device.index)
     return device
 
@@ -343,7 +351,10 @@ def text_with_index(spec):
     return torch.device(f"{spec}:{torch.empty(1, device=spec).get_device()}")
 
 
-@wrong("AssertionError: Torch not compiled with CUDA enabled", row="a bare name becomes the current device")
+@wrong(
+    "your code raised",
+    row=("a bare name becomes the current device", '"mps" and "xpu", on machines pretended'),
+)
 def by_current_device_of_cuda(spec):
     d = torch.device(spec)
     return d if d.index is not None or d.type == "cpu" else torch.device(d.type, torch.cuda.current_device())

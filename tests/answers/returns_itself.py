@@ -73,18 +73,18 @@ def on_no_device(x, device, dtype):
     return x.device == resolved(device) and torch.empty(0, dtype=dtype, device="meta").dtype == x.dtype
 
 
-@wrong('and "sim" means sim:0, the current device', row="True where nothing has to change")
+@wrong('and "{kind}" means {device}, the current device', row="True where nothing has to change")
 def a_bare_device_is_another(x, device, dtype):
     return x.device == device and x.dtype == dtype
 
 
-@wrong('and "sim" means sim:1, the current device', row="False where the device differs, or its index")
+@wrong('and "{kind}" means {second}, the current device', row="False where the device differs, or its index")
 def a_bare_device_is_any_of_its_kind(x, device, dtype):
     there = x.device.type == device.type and device.index in (None, x.device.index)
     return there and x.dtype == dtype
 
 
-@wrong('and "sim" means sim:1, the current device', row="True where nothing has to change")
+@wrong('and "{kind}" means {second}, the current device', row="True where nothing has to change")
 def a_bare_device_is_the_first(x, device, dtype):
     bare = device.index is None and device.type != "cpu"
     return x.device == (torch.device(device.type, 0) if bare else device) and x.dtype == dtype
@@ -116,7 +116,7 @@ def compares_with_a_like(x, device, dtype):
     return like.device == x.device and like.dtype == x.dtype
 
 
-@wrong("and sim:1 was asked for", row="False where the device differs, or its index")
+@wrong("and {second} was asked for", row="False where the device differs, or its index")
 def compares_types(x, device, dtype):
     return x.device.type == device.type and x.dtype == dtype
 
@@ -224,7 +224,7 @@ def forgets_the_dtype_of_a_bare_device(x, device, dtype):
     return x.device == device and x.dtype == dtype
 
 
-@wrong('x is on cpu, and "sim" was asked for', row="False where the device differs, or its index")
+@wrong('x is on cpu, and "{kind}" was asked for', row="False where the device differs, or its index")
 def forgets_the_kind_of_a_bare_device(x, device, dtype):
     if device.index is None and device.type != "cpu":
         return (x.device.index or 0) == torch.accelerator.current_device_index() and x.dtype == dtype

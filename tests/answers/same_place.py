@@ -48,7 +48,7 @@ def with_the_accelerator_interface(a, b):
     return one.type == other.type and index(one) == index(other)
 
 
-@wrong("sim:0 and sim:1 are two places", row="two tensors on different devices")
+@wrong("{device} and {second} are two places", row="two tensors on different devices")
 def types_only(a, b):
     def kind(x):
         return x.device.type if isinstance(x, torch.Tensor) else torch.device(x).type
@@ -137,7 +137,10 @@ def leaves_another_dtype(a, b):
     return _address(a) == _address(b)
 
 
-@wrong("your code changed the current device of the whole program", row="two tensors on one device")
+@wrong(
+    "your code changed the current device of the whole program",
+    row=("two tensors on one device", "a bare name means the current device"),
+)
 def leaves_another_device_current(a, b):
     one, other = _address(a), _address(b)
     if other[0] != "cpu":
@@ -284,7 +287,7 @@ def tensors_of_the_plain_class_alone(a, b):
 
 
 @wrong(
-    "means sim:0, the current device, whatever the default device is",
+    "means {device}, the current device, whatever the default device is",
     row="a bare name means the current device",
 )
 def the_default_device_for_a_bare_name(a, b):

@@ -212,7 +212,8 @@ def by_way_of_float32(batch, devices):
 
 
 @wrong(
-    "your code changed the current device of the whole program", row="consecutive parts, each on its device"
+    "your code changed the current device of the whole program",
+    row=("consecutive parts, each on its device", "a part moves once, or not at all"),
 )
 def goes_there_for_good(batch, devices):
     if devices[-1].type != "cpu":
@@ -249,7 +250,7 @@ def by_sizes(batch, devices):
     )
 
 
-@wrong("3 parts for 4 devices", row="as equal as possible, one part for each device")
+@wrong(" parts for 4 devices", row="as equal as possible, one part for each device")
 def each_device_once(batch, devices):
     ds = list(dict.fromkeys(devices))
     return in_form(

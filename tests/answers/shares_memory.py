@@ -168,7 +168,7 @@ def never(t, a):
     return False
 
 
-@wrong("t is on sim:0, and the array in the computer's own memory", row="one memory under two names: True")
+@wrong("t is on {device}, and the array in the computer's own memory", row="one memory under two names: True")
 def always_on_an_accelerator(t, a):
     return t.device.type != "cpu" or np.shares_memory(t.detach().numpy(), a)
 

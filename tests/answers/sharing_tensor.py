@@ -176,7 +176,7 @@ def flattened(a):
     return torch.from_numpy(a.reshape(-1))
 
 
-@wrong("is on sim:0, not cpu", row="the array's own memory, both ways")
+@wrong("is on {device}, not cpu", row="the array's own memory, both ways")
 def on_the_accelerator(a):
     return torch.from_numpy(a).to(torch.accelerator.current_accelerator())
 

@@ -200,14 +200,15 @@ def without_gradients(x):
 
 
 @wrong(
-    "TypeError: can't convert sim:0 device type tensor to numpy", row="mean 0 and deviation 1 in each column"
+    "TypeError: can't convert {device} device type tensor to numpy",
+    row="mean 0 and deviation 1 in each column",
 )
 def through_numpy(x):
     table = x.detach().numpy()
     return torch.from_numpy((table - table.mean(0)) / (table.std(0, ddof=1) + 1e-6)).to(x.dtype)
 
 
-@wrong("the result is on cpu, not sim:0", row="mean 0 and deviation 1 in each column")
+@wrong("the result is on cpu, not {device}", row="mean 0 and deviation 1 in each column")
 def home_and_not_back(x):
     table = x.cpu()
     return (table - table.mean(0)) / (table.std(0) + 1e-6)
@@ -482,3 +483,15 @@ def divided_first(x):
     spread = x.std(0)
     spread = torch.where(spread == 0, 1, spread)
     return x / spread - x.mean(0) / spread
+
+
+@wrong("column 3 became zeros, as a constant column does", row="mean 0 and deviation 1 in each column")
+def a_zero_makes_a_column_constant(x):
+    constant = (x == 0).any(0) | (x == x[0]).all(0)
+    return ((x - x.mean(0)) / x.std(0)).masked_fill(constant, 0)
+
+
+@wrong("values", row="mean 0 and deviation 1 in each column")
+def a_zero_leaves_a_column_undivided(x):
+    spread = x.std(0)
+    return (x - x.mean(0)) / torch.where((x == 0).any(0) | (spread == 0), 1, spread)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 
 def moved(batch, device):
-    return [tensor.to(device, non_blocking=True) for tensor in batch]
+    return [tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch]
 
 
 @right
@@ -26,7 +26,7 @@ def plain(model, batch, optimizer, device):
 def zero_first_with_a_criterion(model, batch, optimizer, device):
     model.train(True)
     optimizer.zero_grad(set_to_none=False)
-    x, y = (part.to(device, non_blocking=True) for part in batch)
+    x, y = (part.to(device, non_blocking=device.type == "cuda") for part in batch)
     criterion = nn.CrossEntropyLoss()
     loss = criterion(model(x), y)
     loss.backward()
@@ -121,7 +121,7 @@ def returns_it_on_the_cpu(model, batch, optimizer, device):
     return loss.detach().cpu()
 
 
-@wrong("the host waited for sim:0: .item()", row="two transfers in, and no wait")
+@wrong("the host waited for {device}: .item()", row="two transfers in, and no wait")
 def prints_the_loss(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -133,7 +133,7 @@ def prints_the_loss(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0", row="two transfers in, and no wait")
+@wrong("the host waited for {device}", row="two transfers in, and no wait")
 def stops_on_nan(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -146,7 +146,7 @@ def stops_on_nan(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0: synchronize()", row="two transfers in, and no wait")
+@wrong("the host waited for {device}: synchronize()", row="two transfers in, and no wait")
 def synchronizes(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -546,7 +546,7 @@ def zeros_for_what_is_frozen(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("4 transfers for two tensors on sim:1", row="the batch may come from any device")
+@wrong("4 transfers for two tensors on {second}", row="the batch may come from any device")
 def by_way_of_the_cpu(model, batch, optimizer, device):
     return plain(model, [part if part.device == device else part.cpu() for part in batch], optimizer, device)
 

@@ -107,7 +107,7 @@ def always_to_the_limit(optimizer, scaler, parameters, limit):
     return norm
 
 
-@wrong("the host waited for sim:0 once", row=WAITS)
+@wrong("the host waited for {device} once", row=WAITS)
 def asks_on_the_host(optimizer, scaler, parameters, limit):
     scaler.unscale_(optimizer)
     gradients = [one.grad for one in parameters]

@@ -114,12 +114,12 @@ def left_on_the_cpu(op, x):
         return op(x.cpu())
 
 
-@wrong("op ran on cpu, although sim:0 can do it", row="runs where x is, if it can")
+@wrong("op ran on cpu, although {device} can do it", row="runs where x is, if it can")
 def always_on_the_cpu(op, x):
     return op(x.cpu()).to(x.device)
 
 
-@wrong("op ran on cpu, although sim:0 can do it", row="runs where x is, if it can")
+@wrong("op ran on cpu, although {device} can do it", row="runs where x is, if it can")
 def the_cpu_first(op, x):
     try:
         return op(x.cpu()).to(x.device)
@@ -127,7 +127,7 @@ def the_cpu_first(op, x):
         return op(x)
 
 
-@wrong("the result is on sim:0, not sim:1", row="what is missing runs on the CPU, and comes back")
+@wrong("the result is on {device}, not {second}", row="what is missing runs on the CPU, and comes back")
 def back_to_the_bare_kind(op, x):
     try:
         return op(x)
@@ -135,7 +135,7 @@ def back_to_the_bare_kind(op, x):
         return op(x.cpu()).to(x.device.type)
 
 
-@wrong("the result is on sim:0, not sim:1", row="what is missing runs on the CPU, and comes back")
+@wrong("the result is on {device}, not {second}", row="what is missing runs on the CPU, and comes back")
 def back_to_the_accelerator(op, x):
     try:
         return op(x)
@@ -264,7 +264,7 @@ def in_float32(op, x):
         return op(x.cpu().float()).to(x.device)
 
 
-@wrong("although sim:0 can do it", row="what is missing runs on the CPU, and comes back")
+@wrong("although {device} can do it", row="what is missing runs on the CPU, and comes back")
 def remembers_what_was_missing(op, x, lacking=set()):  # noqa: B006
     if (op, x.device) in lacking:
         return op(x.cpu()).to(x.device)

@@ -10,7 +10,7 @@ from devlab.checks import expect
 from devlab.checks.exercise import Exercise
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
-from devlab.checks.trial import Trial
+from devlab.checks.trial import NEEDS_TWO, Trial
 from devlab.devices import bench
 
 CPU = (torch.device("cpu"),)
@@ -304,6 +304,40 @@ def test_a_row_judged_nowhere_is_no_pass():
     assert not result.passed
     assert "no accelerator here" in result.headline
     assert result.points == 2
+
+
+def there(trial):
+    """Judge a copy to another accelerator."""
+    device = trial.second()
+    expect.device(trial.call(trial.randn(2, on=device)), device)
+
+
+def test_a_row_that_needs_two_accelerators_takes_no_pass_away():
+    """On one accelerator the answer passes; the row shows –, earns no point and says how to be judged."""
+    for only in (None, "accelerator"):
+        exercise = doubling()
+        exercise.row("there, too", only=only)(there)
+        result = judge(exercise, lambda x: x + x, bench()[:2])
+        assert result.passed
+        assert result.points == 2
+        assert result.headline == "passed, as far as one accelerator can tell"
+        assert result.rows[-1].outcomes["sim:0"] is Outcome.SKIPPED
+        assert f"not judged    {NEEDS_TWO}" in result.text()
+        everywhere = judge(exercise, lambda x: x + x)
+        assert everywhere.points == 3
+        assert everywhere.headline == "passed"
+        assert "not judged" not in everywhere.text()
+
+
+def test_what_needs_two_accelerators_is_skipped_on_the_cpu_alone():
+    """Without an accelerator there is no pass; nor where all that is asked needs two."""
+    exercise = doubling()
+    exercise.row("there, too")(there)
+    assert judge(exercise, lambda x: x + x, CPU).outcome is Outcome.SKIPPED
+    alone = Exercise("double", "00_test", "double(x)", ("D1",), ("one", "two"))
+    alone.row("there", only="accelerator")(there)
+    result = judge(alone, lambda x: x + x, bench()[:2])
+    assert (result.outcome, result.headline) == (Outcome.SKIPPED, NEEDS_TWO)
 
 
 def test_a_module_is_shown_as_its_forward_is_called():

@@ -201,9 +201,14 @@ def test_whatever_holds_a_tensor_there_is_there():
         assert torch.nn.Linear(2, 1).cuda().cpu().weight.is_cpu
 
 
-def test_the_default_device_is_pretended():
-    """What is made without a place is made there, and the program's own default stays as it was."""
-    with machine(HERE, TWO, current=1):
+@pytest.mark.parametrize("here", [(), ("NVIDIA H200",)], ids=["no GPU is here", "a GPU is here"])
+def test_the_default_device_is_pretended(here):
+    """What is made without a place is made there, and the program's own default stays as it was.
+
+    A GPU that is here, and whose device 0 is current, has no part in it: another pretended machine around
+    this one stands for it.
+    """
+    with pretend(*here), machine(HERE, TWO, current=1):
         torch.set_default_device("cuda")
         assert torch.get_default_device() == torch.empty(0).device == torch.device("cuda", 1)
         assert torch.empty(0, device="cpu").is_cpu

@@ -154,7 +154,11 @@ def raises_late():
     return pytest.raises(torch.AcceleratorError, match=r"^sim error: device-side assert triggered\n")
 
 
-@pytest.mark.parametrize("name", CASES)
+# They launch other kernels behind the one that asserts.
+GOING_ON = {"binary_cross_entropy", "its target", "multinomial", "multinomial without replacement"}
+
+
+@pytest.mark.parametrize("name", sorted(CASES.keys() - GOING_ON))
 def test_the_launch_passes_and_the_wait_fails(name, device):
     """A result has the shape and the dtype that it would have, and `reset` gives the device back."""
     with warnings.catch_warnings():
@@ -174,6 +178,48 @@ def test_the_launch_passes_and_the_wait_fails(name, device):
     devlab.sim.reset()
     torch.sim.synchronize(device)
     assert (torch.ones(2, device=device) + 1).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("name", sorted(GOING_ON))
+def test_a_later_kernel_of_the_same_call_learns_of_the_failure(name, device):
+    """So the call itself fails on an idle H200, as recorded."""
+    with raises_late():
+        CASES[name](device, True)
+
+
+def test_behind_long_work_the_call_passes(device):
+    """All its kernels are launched before the first one has run."""
+    wrong = chances(device, True)
+    clock.launch(torch.device(device).index, A_LONG_KERNEL)
+    assert torch.multinomial(wrong, 1).shape == (1,)
+    with raises_late():
+        torch.sim.synchronize(device)
+
+
+def test_a_loss_that_is_not_reduced_is_one_kernel(device):
+    """Nothing in the call comes behind the kernel that asserts, so the call passes."""
+    functional.binary_cross_entropy(rows(device) + 2, rows(device), reduction="none")
+    with raises_late():
+        torch.sim.synchronize(device)
+
+
+def test_whole_numbers_are_divided_by_zero(device):
+    """`//` and `%` raise nothing on an H200, as recorded; the digits of the result are undefined."""
+    one, zero = torch.tensor([6, 7], device=device), torch.tensor([0, 2], device=device)
+    for divided in (
+        one // zero,
+        one % zero,
+        torch.div(one, zero, rounding_mode="trunc"),
+        one // 0,
+        5 // zero,
+    ):
+        assert divided.dtype is torch.int64
+    torch.sim.synchronize(device)
+    assert (one // zero)[1].item() == 3
+    one //= zero
+    assert one[1].item() == 3
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.tensor(6) // 0
 
 
 @pytest.mark.parametrize("name", HOST)

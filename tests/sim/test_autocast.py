@@ -25,7 +25,7 @@ def listed(macro: str) -> set[str]:
     ("macro", "ours", "beside"),
     [
         ("AT_FORALL_LOWER_PRECISION_FP", autocasting.LOWER, set()),
-        ("AT_FORALL_FP32", autocasting.FLOAT32, {"cross_entropy_loss"}),
+        ("AT_FORALL_FP32", autocasting.FLOAT32, set()),
         (
             "AT_FORALL_FP32_SET_OPT_DTYPE",
             autocasting.FLOAT32_BY_DEFAULT,
@@ -35,10 +35,7 @@ def listed(macro: str) -> set[str]:
     ],
 )
 def test_the_lists_are_pytorchs(macro, ours, beside):
-    """`norm` has a list of its own there, because its dtype is an argument of another operator.
-
-    `cross_entropy_loss` is listed by PyTorch's documentation alone.
-    """
+    """`norm` has a list of its own there, because its dtype is an argument of another operator."""
     assert set(ours) == listed(macro) | beside
 
 
@@ -83,7 +80,46 @@ def test_the_dtype_is_that_of_cuda(call, dtype, device):
 def test_a_loss_that_is_unsafe_is_refused(device):
     """As on CUDA, where it names the function to use in its place."""
     x = torch.rand(4, device=device)
-    with torch.autocast("sim", dtype=HALF), pytest.raises(RuntimeError, match="unsafe to autocast"):
+    words = r"(?s)are unsafe to autocast\.\nMany models .* BCEWithLogits are\nsafe to autocast\.$"
+    with torch.autocast("sim", dtype=HALF), pytest.raises(RuntimeError, match=words):
         F.binary_cross_entropy(x, x)
     with torch.autocast("sim", dtype=HALF):
         assert F.binary_cross_entropy_with_logits(x, x).dtype is torch.float32
+
+
+def test_cross_entropy_asks_for_the_dtype_of_its_logits(device):
+    """So its logarithms are rounded to 16 bits, as an H200 showed: a loss of 1.06885, and not 1.06879."""
+    logits = torch.tensor([[0.3, -1.2, 0.7], [1.1, 0.2, -0.4]], device=device).half()
+    labels = torch.tensor([1, 0], device=device)
+    with torch.autocast("sim", dtype=HALF):
+        loss = F.cross_entropy(logits, labels)
+    assert loss.dtype is torch.float32
+    rounded = F.log_softmax(logits, -1)
+    assert rounded.dtype is HALF
+    assert torch.equal(loss, F.nll_loss(rounded.float(), labels))
+    assert not torch.equal(loss, F.cross_entropy(logits.float(), labels))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x @ x,
+        lambda x: F.linear(x, x, x[0]),
+        lambda x: torch.einsum("ij,jk->ik", x, x),
+        lambda x: torch.bmm(x[None], x[None]),
+        lambda x: F.conv2d(x[None, None], x[None, None, :2, :2]),
+        lambda x: torch.cat((x, x)),
+        lambda x: F.bilinear(x, x, x[None]),
+        lambda x: torch.linalg.pinv(x),
+        lambda x: F.mse_loss(x.half(), x.half()),
+    ],
+)
+def test_the_cpus_autocast_does_not_touch_a_device(call, device):
+    """It casts tensors of the CPU alone, by the source of PyTorch's `is_autocast_eligible`."""
+    x = torch.rand(4, 4, device=device)
+    expected = call(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = call(x)
+        assert (x.cpu() @ x.cpu()).dtype is torch.bfloat16
+    assert found.dtype is expected.dtype
+    assert torch.equal(found, expected)

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from devlab.sim import clock
+
 HOST = torch.ones(3, 3)
 SIM = torch.ones(3, 3, device="sim:0")
 OTHER = torch.ones(3, 3, device="sim:1")
@@ -57,6 +59,20 @@ BUT_GOT = (
 )
 
 
+INPUT_TYPE = "Input type (torch{}.FloatTensor) and weight type (torch{}.FloatTensor) should be the same"
+OR_MKLDNN = "or input should be a MKLDNN tensor and weight is a dense tensor"
+
+
+def pictures(count):
+    """Return some grey pictures on the CPU."""
+    return torch.ones(count, 1, 4, 4)
+
+
+def convolved(count, weight):
+    """Return pictures of the CPU under a small convolution; PyTorch hands more than one picture to oneDNN."""
+    return F.conv2d(pictures(count), weight[None, None])
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -95,6 +111,35 @@ BUT_GOT = (
             "indices should be either on cpu or on the same device as the indexed tensor (cpu)",
         ),
         (
+            lambda: HOST.clone().index_put_((torch.tensor([0], device="sim"),), SIM[:1]),
+            AT_LEAST_TWO.format("sim:0", "cpu"),
+        ),
+        (lambda: F.bilinear(HOST, SIM, SIM[None]), BUT_GOT.format("mat2", "sim:0", "cpu", "bmm")),
+        (lambda: F.bilinear(SIM, HOST, SIM[None]), BUT_GOT.format("mat2", "cpu", "sim:0", "bmm")),
+        (
+            lambda: torch.sum(SIM, 0, out=torch.zeros(3)),
+            "Expected out tensor to have device sim:0, but got cpu instead",
+        ),
+        (
+            lambda: torch.mean(HOST, 0, out=torch.zeros(3, device="sim")),
+            "CUDAGuardImpl initialized with non-CUDA DeviceType: cpu",
+        ),
+        (lambda: convolved(1, SIM), BUT_GOT.format("weight", "sim:0", "cpu", "__slow_conv2d_forward")),
+        (lambda: convolved(2, SIM), f"{INPUT_TYPE.format('', '.sim')} {OR_MKLDNN}"),
+        (
+            lambda: F.conv_transpose2d(pictures(2), SIM[None, None]),
+            f"{INPUT_TYPE.format('', '.sim')} {OR_MKLDNN}",
+        ),
+        (lambda: F.conv2d(pictures(2).to("sim"), HOST[None, None]), INPUT_TYPE.format(".sim", "")),
+        (
+            lambda: nn.BatchNorm2d(1)(pictures(2).to("sim")),
+            BUT_GOT.format("weight", "cpu", "sim:0", "_cudnn_batch_norm"),
+        ),
+        (
+            lambda: nn.BatchNorm2d(1).to("sim")(pictures(2)),
+            BUT_GOT.format("weight", "sim:0", "cpu", "_native_batch_norm"),
+        ),
+        (
             lambda: SIM[torch.tensor([0], device="sim:1")],
             "indices should be either on cpu or on the same device as the indexed tensor (sim:0)",
         ),
@@ -108,6 +153,17 @@ def test_what_does_not_mix(call, message):
     """PyTorch's wording, whole."""
     with pytest.raises(RuntimeError, match="^" + re.escape(message) + "$"):
         call()
+
+
+@pytest.mark.parametrize("index", [[0, 2], [True, False, True]])
+@pytest.mark.parametrize("value", [5.0, torch.tensor(5.0), torch.tensor(5.0, device="sim")])
+def test_a_number_is_written_into_the_host_where_the_device_says(index, value):
+    """PyTorch copies the indices to the tensor's device first, and waits for them; an H200 does so."""
+    x, index = torch.zeros(3), torch.tensor(index, device="sim")
+    done = clock.launch(0, 3_000_000_000)
+    x[index] = value
+    assert clock.now() >= done
+    assert x.tolist() == [5, 0, 5]
 
 
 def test_operands_are_unchanged_by_a_refusal():

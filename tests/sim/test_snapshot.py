@@ -254,3 +254,25 @@ def test_keys_are_pytorchs():
     assert {entry["action"] for entry in taken["device_traces"][0]} <= set(snapshot.ACTIONS)
     assert "simulated" in taken["allocator_settings"]["sim"]
     assert kept.nbytes == 100
+
+
+def test_cudas_snapshot_names_no_line_of_an_instrument(monkeypatch):
+    """The wrapper around `torch.ones` that notes births is left out of segments, blocks and events."""
+
+    def lines():
+        named = (("factory", births.__file__), ("load", "<cell>"), ("<module>", "<cell>"))
+        return [{"name": name, "filename": filename, "line": 1} for name, filename in named]
+
+    def on_cuda(device=None, **options):
+        block = {"state": "active_allocated", "frames": lines()}
+        traces = [[{"action": "alloc", "frames": lines()}, {"action": "snapshot", "frames": []}]]
+        return {"segments": [{"blocks": [block], "frames": lines()}], "device_traces": traces}
+
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", on_cuda)
+    births.remember("sim")
+    births.forget()
+    taken = torch.cuda.memory._snapshot()
+    (segment,), ((event, last),) = taken["segments"], taken["device_traces"]
+    for one in (segment, segment["blocks"][0], event):
+        assert [frame["name"] for frame in one["frames"]] == ["load", "<module>"]
+    assert last["frames"] == []

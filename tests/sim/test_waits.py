@@ -48,10 +48,24 @@ def operands():
         lambda x, a, i, m, v: torch.linalg.cholesky(a),
         lambda x, a, i, m, v: torch.linalg.eigh(a),
         lambda x, a, i, m, v: torch.linalg.svd(a),
+        lambda x, a, i, m, v: torch.linalg.pinv(a),
+        lambda x, a, i, m, v: torch.linalg.pinv(a, hermitian=True),
+        lambda x, a, i, m, v: torch.linalg.matrix_exp(a),
+        lambda x, a, i, m, v: torch.linspace(x[0], 3, 4, device="sim"),
+        lambda x, a, i, m, v: torch.logspace(0, x[0], 4, device="sim"),
+        lambda x, a, i, m, v: torch.normal(x, v[0].abs()),
+        lambda x, a, i, m, v: torch.normal(0.0, x.abs()),
+        lambda x, a, i, m, v: torch.histc(x),
+        lambda x, a, i, m, v: torch.histc(x, bins=3, min=1, max=1),
+        lambda x, a, i, m, v: torch.segment_reduce(x, "max", lengths=i + 1),
+        lambda x, a, i, m, v: torch.equal(x, x.clone()),
     ],
 )
 def test_what_the_host_must_know_makes_it_wait(call):
-    """Sizes that depend on values, indices and values from the host, and checked decompositions."""
+    """Sizes that depend on values, indices and values from the host, checks, and checked decompositions.
+
+    The second half is what `torch.cuda.set_sync_debug_mode` said on an H200.
+    """
     given = operands()
     assert waits(lambda: call(*given))
 
@@ -74,6 +88,14 @@ def test_what_the_host_must_know_makes_it_wait(call):
         lambda x, a, i, m, v: torch.linalg.solve_ex(a, x),
         lambda x, a, i, m, v: torch.linalg.cholesky_ex(a),
         lambda x, a, i, m, v: torch.linalg.qr(a),
+        lambda x, a, i, m, v: torch.linalg.svd(a[:0, :0]),
+        lambda x, a, i, m, v: torch.linalg.matrix_exp(a[:1, :1]),
+        lambda x, a, i, m, v: torch.linspace(0, 3, 4, device="sim"),
+        lambda x, a, i, m, v: torch.normal(x, 1.0),
+        lambda x, a, i, m, v: torch.histc(x, bins=3, min=0, max=1),
+        lambda x, a, i, m, v: torch.segment_reduce(x, "max", lengths=i + 1, unsafe=True),
+        lambda x, a, i, m, v: torch.equal(x, x),
+        lambda x, a, i, m, v: torch.equal(x, v),
     ],
 )
 def test_what_stays_on_the_device_does_not(call):

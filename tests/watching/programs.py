@@ -1,5 +1,6 @@
 """Programs to be watched, each with what any accelerator must count for it; 'dev' stands for the device."""
 
+import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -131,6 +132,18 @@ def hidden_index(device):
     return lambda: x[index]
 
 
+def load(device):
+    """A file's tensors are copied to the device on which they are wanted, one storage after the other."""
+    file = io.BytesIO()
+    torch.save(nn.Linear(3, 2).state_dict(), file)
+
+    def run():
+        file.seek(0)
+        return torch.load(file, map_location=str(device))
+
+    return run
+
+
 def read_back_late(device):
     """A non-blocking copy to the CPU does not wait: what it arrives in is pinned."""
     x = vector(device)
@@ -242,6 +255,7 @@ PROGRAMS = {
         moved_layer_with_gradients, [(*IN, 24), (*IN, 24), (*IN, 8), (*IN, 8)], [], []
     ),
     "backward": Program(backward, [], [], ["mm", "sum", "ones_like", "mm"]),
+    "load": Program(load, [(*IN, 24), (*IN, 8)], [], []),
     "training step": Program(training_step, [(*IN, 80), (*IN, 40)], [], None),
     "inference mode": Program(inference, [(*IN, 48), (*OUT, 4)], [".item()"], ["mm", "sum"]),
 }

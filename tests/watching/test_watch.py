@@ -427,3 +427,21 @@ def test_a_bare_name_means_the_current_device():
         torch.zeros(2, device="sim")
         torch.zeros(2, device=torch.device("sim"))
     assert log.operators == {"sim:0": 2}
+
+
+def test_loading_onto_a_device_is_seen(sim, tmp_path):
+    """Each storage of the file is one blocking copy, named and with its line; loading to the CPU is none."""
+    path = tmp_path / "model.pt"
+    torch.save({"w": torch.ones(4), "b": torch.ones(2)}, path)
+    with devlab.watch() as log:
+        held = torch.load(path, map_location="sim:1")
+    assert held["w"].device == torch.device("sim:1")
+    assert [(t.source, t.target, t.bytes, t.blocking, t.cause) for t in log.events.transfers] == [
+        ("cpu", "sim:1", 16, True, "torch.load()"),
+        ("cpu", "sim:1", 8, True, "torch.load()"),
+    ]
+    assert log.events.transfers[0].line.number == sys._getframe().f_lineno - 6
+    assert log.allocated == {"sim:1": 24}
+    with devlab.watch() as log:
+        torch.load(path, map_location="cpu")
+    assert (log.transfers, log.launches) == (0, 0)

@@ -133,11 +133,6 @@ def places(trial: "Trial") -> list[torch.device]:
     return [trial.device, *trial.others]
 
 
-def elsewhere(trial: "Trial") -> tuple[torch.device, ...]:
-    """Return the devices that something may come from: the others, or where there is none the trial's own."""
-    return trial.others or (trial.device,)
-
-
 def module(**attributes: object) -> nn.Module:
     """Return a bare module with the attributes, set as `self.name = value` sets them.
 

@@ -14,7 +14,7 @@ from devlab.checks.isolation import fresh_defaults, preserved_state
 from devlab.checks.placeholder import holder, is_placeholder
 from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
-from devlab.checks.trial import Caller, Skip, Trial
+from devlab.checks.trial import NEEDS_TWO, Caller, Skip, Trial
 from devlab.checks.values import shorten
 from devlab.devices import bench
 
@@ -217,6 +217,7 @@ def details(trial: Trial, found: list[tuple[str, str]]) -> tuple[tuple[str, str]
 
 
 UNREACHED = Finding(Outcome.NOT_REACHED)
+NO_ACCELERATOR = Finding(Outcome.SKIPPED, "there is no accelerator here to judge it on")
 
 
 def judge(
@@ -375,7 +376,7 @@ def _verdict(
         told += (("also failing", also),) * bool(also)
         told += (("next", main.step or f"devlab.hint({exercise.name})"),)
     else:
-        main = _unjudged(table) or Finding(Outcome.PASSED, "passed")
+        main = _unjudged(table) or _passed(table)
         told = main.details
     return Result(exercise.name, main.outcome, main.headline, rows, told + notebook, exercise.possible)
 
@@ -383,13 +384,28 @@ def _verdict(
 def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
     """Return why a row was judged on no device: an answer with such a row has not passed.
 
-    A skipped row with details comes first, because the details say what a learner can do about the skip.
+    A row that needs two accelerators takes no pass away on a machine that has one. A skipped row with details
+    comes first, because the details say what a learner can do about the skip.
     """
-    skipped = [one for row in table for one in row if one and one.outcome is Outcome.SKIPPED and one.details]
+    skipped = [one for one in _skipped(table) if one.details]
     if skipped:
         return skipped[0]
+    none_passed = not any(one and one.outcome is Outcome.PASSED for row in table for one in row)
     for row in table:
-        if not any(one and one.outcome is Outcome.PASSED for one in row):
-            unable = Finding(Outcome.SKIPPED, "there is no accelerator here to judge it on")
-            return next((one for one in row if one), unable)
+        if any(one and one.outcome is Outcome.PASSED for one in row):
+            continue
+        found = [one for one in row if one] or [NO_ACCELERATOR]
+        if none_passed or not any(one.headline == NEEDS_TWO for one in found):
+            return found[0]
     return None
+
+
+def _skipped(table: Table) -> list[Finding]:
+    return [one for row in table for one in row if one and one.outcome is Outcome.SKIPPED]
+
+
+def _passed(table: Table) -> Finding:
+    """Return the finding of an answer that passes, with the reasons why a row was not judged on a device."""
+    reasons = list(dict.fromkeys(one.headline for one in _skipped(table)))
+    headline = "passed, as far as one accelerator can tell" if NEEDS_TWO in reasons else "passed"
+    return Finding(Outcome.PASSED, headline, (("not judged", "\n".join(reasons)),) if reasons else ())

@@ -295,13 +295,28 @@ class Machine(TorchFunctionMode):
         return self._default() is not None
 
     def _default(self) -> torch.device | None:
-        """Return the default device where it is an accelerator, as it was given."""
-        try:
-            chosen = torch.get_default_device()
-        except (AssertionError, RuntimeError) as refused:  # it made a tensor to learn the index
-            named = (kind for kind in PRETENDED if kind in str(refused).lower())
-            chosen = torch.device(next(named, self._kind()))
+        """Return the default device where it is an accelerator, as it was given: a bare name has no index.
+
+        PyTorch makes a tensor to learn the index. A real GPU would answer for itself.
+        """
+        with _Noticing() as made:
+            try:
+                chosen = torch.get_default_device()
+            except (AssertionError, RuntimeError) as refused:
+                named = (kind for kind in PRETENDED if kind in str(refused).lower())
+                chosen = torch.device(next(named, self._kind()))
+        chosen = torch.device(chosen.type) if made.any else chosen
         return chosen if _is_accelerator(chosen) else None
+
+
+class _Noticing(TorchFunctionMode):
+    """Notices whether a block makes a tensor."""
+
+    any = False
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.any = True
+        return func(*args, **(kwargs or {}))
 
 
 def _tensors(args: tuple) -> list[torch.Tensor]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_UNUSUAL = 4  # calls of a row with unusual settings in force: more would cost much and find nothing
 NOTHING = contextlib.nullcontext()
+NEEDS_TWO = "it needs two accelerators; DEVLAB_DEVICE=sim judges it on two simulated ones"
 
 
 class Skip(Exception):
@@ -112,6 +113,16 @@ class Trial:
         if not self.others:
             raise Skip("it needs a second device, and only the CPU is in use here")
         return self.others[-1]
+
+    def second(self) -> torch.device:
+        """Return another accelerator than the trial's device; raises Skip on a machine that has none.
+
+        A row asks for it last: before that it judges all that one accelerator can tell.
+        """
+        found = self.other()
+        if found.type == "cpu":
+            raise Skip(NEEDS_TWO)
+        return found
 
     @contextlib.contextmanager
     def assumed(self) -> Iterator[None]:

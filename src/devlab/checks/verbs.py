@@ -365,12 +365,16 @@ def untouched(
 def at_once(trial: Trial, *args: object, what: str = "{result}", values: str = "values") -> object:
     """Call the answer, and expect that all in its result that is on the host has arrived by then.
 
-    Nothing of ours touches a device before the host has looked: that would wait for copies under way. `what`
-    names the result in the headline; `{result}` in it becomes "the result" and the path inside of it.
+    Nothing of ours touches a device before the host has looked: that would wait for copies under way. The
+    host looks at the end of each tensor first, which arrives last. A row calls `keep_busy` before, so that a
+    copy is still under way then. `what` names the result in the headline; `{result}` in it becomes "the
+    result" and the path inside of it.
     """
     before = trial.snapshot(*args)
     got = trial.call(*args, changes=True)
-    there = [(path, one, _seen(one)) for path, one in leaves(got) if _is_on_host(one)]
+    here = [(path, one) for path, one in leaves(got) if _is_on_host(one)]
+    looked = [(path, end, _seen(end)) for path, end in ((path, one[-1:]) for path, one in here if one.ndim)]
+    there = looked + [(path, one, _seen(one)) for path, one in here]
     before.require_untouched(args)
     for device in (trial.device, *trial.others):
         if there and device.type != "cpu":
@@ -382,6 +386,25 @@ def at_once(trial: Trial, *args: object, what: str = "{result}", values: str = "
             late = f"what that memory held before: the {values} came later"
             expect.fail(headline, f"the {values} at once", late)
     return got
+
+
+# Bytes of modelled work, which last a millisecond on the simulated device and no time on the host.
+MODELLED_WORK = 300_000_000
+
+
+def keep_busy(device: torch.device) -> None:
+    """Give a device work that lasts milliseconds, so that a copy out of it has to wait its turn.
+
+    >>> keep_busy(torch.device("cpu"))
+    """
+    if device.type == "sim":
+        from devlab.sim import clock  # here, so that importing devlab does not import the simulator
+
+        clock.launch(device.index, MODELLED_WORK)
+    elif device.type != "cpu":
+        x = torch.ones(2048, 2048, device=device)
+        for _ in range(20):
+            x = x @ x
 
 
 def _is_on_host(value: object) -> bool:

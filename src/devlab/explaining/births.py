@@ -22,6 +22,7 @@ import torch
 
 from devlab.attribution import point_at_callers
 from devlab.checks.calls import PACKAGE, is_learners, place
+from devlab.sim.snapshot import hide_instruments
 
 WATCHED = (
     "arange", "as_tensor", "asarray", "empty", "eye", "from_numpy", "full", "linspace", "logspace",
@@ -43,6 +44,7 @@ def remember(home: torch.device | str) -> None:
     if _originals or _refraining:
         return
     point_at_callers()
+    hide_instruments()
     with torch.device("cpu"):  # PyTorch lists its factories once, and must list the original ones
         torch.empty(0)
     for name in WATCHED:

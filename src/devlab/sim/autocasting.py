@@ -15,12 +15,11 @@ LOWER = operators.named(
     "linalg_multi_dot linalg_vecdot linear lstm_cell matmul mm mv prelu rnn_relu_cell rnn_tanh_cell "
     "scaled_dot_product_attention"
 )
-# Run in float32. `cross_entropy_loss` is in PyTorch's documentation of autocast and not in the header: there
-# its log-softmax is asked for the dtype of the logits, so that CUDA may round it before the loss is taken.
+# Run in float32.
 FLOAT32 = operators.named(
     "_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
     "_upsample_nearest_exact3d acos asin binary_cross_entropy_with_logits cdist cosh "
-    "cosine_embedding_loss cosine_similarity cross_entropy_loss dist erfinv exp expm1 frobenius_norm.dim "
+    "cosine_embedding_loss cosine_similarity dist erfinv exp expm1 frobenius_norm.dim "
     "group_norm hinge_embedding_loss huber_loss kl_div l1_loss layer_norm log log10 log1p log2 logsumexp "
     "margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm nll_loss "
     "nll_loss2d nuclear_norm nuclear_norm.dim pdist poisson_nll_loss pow.Scalar pow.Tensor_Scalar "
@@ -38,11 +37,12 @@ WIDEST = operators.named(
     "addcdiv addcmul atan2 bilinear cross dot grid_sampler index_put scatter_add tensordot vdot"
 )
 _KEY = "AutocastPrivateUse1"
-UNSAFE = (
-    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast. Use "
-    "torch.nn.functional.binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which take the "
-    "logits and need no sigmoid layer before them."
-)
+_UNSAFE = """\
+torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.
+Many models use a sigmoid layer right before the binary cross entropy layer.
+In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits
+or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are
+safe to autocast."""
 
 
 def register(open_library) -> list:
@@ -89,7 +89,7 @@ def _widest(values) -> torch.dtype:
 
 
 def _refuse(*args, **kwargs):
-    raise RuntimeError(UNSAFE)
+    raise RuntimeError(_UNSAFE)
 
 
 def _is_eligible(tensor: torch.Tensor) -> bool:

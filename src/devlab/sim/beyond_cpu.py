@@ -52,6 +52,7 @@ _STAND_INS = {
     "aten::nansum": nansum,
     "aten::nansum.out": nansum,
 }
+_is_autocast_enabled = torch.is_autocast_enabled
 _KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 
 
@@ -72,29 +73,42 @@ def caller(name: str) -> Callable:
     wider = _WIDER.get(base) or _WIDER.get(base.removesuffix("_"))
     if base.startswith("_fft_"):
         call = _of_powers_of_two(call)
-    if base.removesuffix("_") in ("fmod", "remainder"):
+    if base.removesuffix("_") in ("fmod", "remainder", "floor_divide") or "_mode" in name:
         call = _by_zero(call)
     return _widening(call, private.schema_of(op), wider) if wider else call
 
 
+def uncast(name: str, call: Callable) -> Callable:
+    """Return an operator's caller so that `torch.autocast("cpu")` does not cast the tensors of a device.
+
+    It would cast in the operator itself, or in another one that the operator calls.
+    """
+    if private.has_kernel(name, "CPU") and not private.has_kernel(name, "AutocastCPU"):
+        return call
+
+    def run(*args, **kwargs):
+        if not _is_autocast_enabled("cpu"):
+            return call(*args, **kwargs)
+        with private.without(private.CPU_AUTOCAST_KEYS):
+            return call(*args, **kwargs)
+
+    return run
+
+
 def _by_zero(call: Callable) -> Callable:
-    """Return the caller of a remainder so that whole numbers can be divided by zero.
+    """Return the caller of a remainder or a quotient so that whole numbers can be divided by zero.
 
     The CPU raises an error. CUDA's result is undefined; NVIDIA's GPUs give a number whose bits are all set,
-    or half of them for an int64 that is not negative, says PyTorch's test of both operators.
+    or half of them for an int64 that is not negative, says PyTorch's test of the remainders.
     """
 
     def run(x, divisor, **named):
-        try:
+        whole = torch.result_type(x, divisor) in rule.WHOLE and named.get("rounding_mode", "floor")
+        zero = torch.as_tensor(divisor if whole else 1) == 0
+        if not zero.any():
             return call(x, divisor, **named)
-        except RuntimeError as error:
-            if "ZeroDivisionError" not in str(error):
-                raise
-        negative = x < 0
-        if isinstance(divisor, torch.Tensor):
-            zero, other = divisor == 0, torch.where(divisor == 0, 1, divisor)
-        else:
-            zero, other = torch.tensor(True), 1
+        negative = torch.as_tensor(x) < 0
+        other = torch.where(zero, 1, divisor) if isinstance(divisor, torch.Tensor) else 1
         result = call(x, other, **named)
         least = 255 if result.dtype is torch.uint8 else -1
         set_bits = torch.where(negative, least, 0xFFFFFFFF if result.dtype is torch.int64 else least)

@@ -10,7 +10,7 @@ import contextlib
 
 import torch
 
-from devlab.sim import assertions, clock, data, kernels, operators, racing, random_numbers, rule
+from devlab.sim import assertions, clock, data, kernels, operators, racing, random_numbers, rule, workspaces
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
@@ -49,7 +49,7 @@ def kernel(name: str):
             if index is None:
                 raise
         result = _harmless(name)(*args, **kwargs)
-        assertions.note(name, index, reason)
+        assertions.note(name, index, reason, args)
         return result
 
     return built_on_first_call
@@ -57,6 +57,11 @@ def kernel(name: str):
 
 def _build(name: str):
     operator = Operator(name)
+    return workspaces.reserving(name, _kernel_of(operator))
+
+
+def _kernel_of(operator: Operator):
+    name = operator.name
     if operator.outputs:
         return guarded(name, _writing_out(operator))
     general = guarded(name, _general(operator))
@@ -199,6 +204,7 @@ def _general(operator: Operator):
     several = len(returned) > 1
     itself = returned[0] if len(returned) == 1 else None  # the argument that is the result
     limited = rule.active
+    again = call if generator is None and not operator.draws else None  # random numbers are drawn once
 
     def run(*args, **kwargs):
         if limited:
@@ -206,7 +212,7 @@ def _general(operator: Operator):
             if instead is not None:
                 return instead(*args, **kwargs)
         if visible and not racing.shown():
-            return racing.show(run, args, kwargs)
+            return racing.show(run, args, kwargs, again)
         host = list(args)
         index, mixed, moved = None, False, 0
         for place in places:

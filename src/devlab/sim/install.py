@@ -142,7 +142,7 @@ def _register_kernels() -> None:
 
 def _left_to_pytorch(name: str) -> bool:
     """Return whether PyTorch's own kernel serves every device: a composite, or a view."""
-    if name in _MIXED_RESULTS:
+    if name in _COMPOSED:
         return True
     if name in _operators_of("CompositeImplicitAutograd"):
         # A few composites have a kernel for the CPU that rounds in another way, and then that kernel counts.
@@ -163,8 +163,17 @@ def _operators_of(key: str) -> frozenset[str]:
 # An argument that the result shares memory with, and that is not written: `Tensor(a)`, not `Tensor(a!)`.
 _VIEW = re.compile(r"Tensor\(\w( -> \*)?\)")
 
-# PyTorch's composite leaves one result on the host, and checks which arguments must be on the host.
-_MIXED_RESULTS = frozenset({"aten::_pack_padded_sequence"})
+# CUDA runs PyTorch's composite, and what the composite does shows: one result stays on the host, a result is
+# a view although the schema does not say so, or the operators within need memory of their own.
+_COMPOSED = frozenset(
+    f"aten::{name}"
+    for name in operators.named(
+        "_pack_padded_sequence _unsafe_view unsafe_split.Tensor unsafe_split_with_sizes _safe_softmax "
+        "_unsafe_masked_index _unsafe_masked_index_put_accumulate allclose binary_cross_entropy_with_logits "
+        "cholesky_solve count_nonzero dist isinf ldexp.Tensor linalg_pinv.atol_rtol_tensor logsumexp "
+        "logsumexp.out masked_scatter mvlgamma soft_margin_loss soft_margin_loss.out"
+    )
+)
 
 # What `torch.accelerator` answers with. Its module `memory` has some of these names, too.
 _accelerator_names = {
@@ -406,8 +415,9 @@ def _route_methods() -> None:
 
     @private.replaces(torch.Tensor, "record_stream")
     def noted(original, tensor, stream):
-        # Results are computed at once, so memory is never handed on while a stream still reads it.
-        if not _is_sim(tensor.device):
+        if _is_sim(tensor.device):
+            data.keep_for(tensor, stream._queue)
+        else:
             original(tensor, stream)
 
     @private.replaces(torch.Tensor, "__array__")
@@ -439,8 +449,11 @@ def at_location(storage, place: str):
     if place.partition(":")[0] != data.NAME:
         return None
     storage = getattr(storage, "_untyped_storage", storage)
-    host = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
-    return on_device(host.clone(), data.index_of(place)).untyped_storage()
+    host, made = (
+        torch.empty(0, dtype=torch.uint8, device="cpu").set_(memory)
+        for memory in (storage, torch.UntypedStorage(storage.nbytes()))
+    )
+    return on_device(made, data.index_of(place)).copy_(host).untyped_storage()  # a transfer, as on CUDA
 
 
 def send(tensor):

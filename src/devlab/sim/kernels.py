@@ -233,7 +233,21 @@ def gru_cell_backward(grad, workspace, has_bias):
     return input_gates, hidden_gates, grad * update, None, None
 
 
+def log_sigmoid_forward(x):
+    """Return (the logarithm of the sigmoid, the buffer that only the CPU's backward reads, left empty)."""
+    return torch.ops.aten.log_sigmoid_forward.default(x)[0], x.new_empty(0)
+
+
+def log_sigmoid_backward(grad, x, buffer):
+    """Return the gradient, with the buffer made again."""
+    return torch.ops.aten.log_sigmoid_backward.default(
+        grad, x, torch.ops.aten.log_sigmoid_forward.default(x)[1]
+    )
+
+
 FUSED = {
+    "log_sigmoid_forward": log_sigmoid_forward,
+    "log_sigmoid_backward": log_sigmoid_backward,
     "_thnn_fused_lstm_cell": lstm_cell,
     "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
     "_thnn_fused_gru_cell": gru_cell,

@@ -36,11 +36,10 @@ class Operator:
         arguments = schema.arguments
         self.name = name
         self.schema = schema
-        self.call = beyond_cpu.caller(name)
-        self.quick = (
-            private.public_function(schema.name) if name.removeprefix("aten::") in QUICK else self.call
-        )
-        self.as_composite = private.caller_under(op, private.COMPOSITE_KEY)
+        self.call = self.quick = beyond_cpu.uncast(name, beyond_cpu.caller(name))
+        if name.removeprefix("aten::") in QUICK:
+            self.quick = beyond_cpu.uncast(name, private.public_function(schema.name))
+        self.as_composite = private.composite_of(name)
         self.formula = _FORMULAS.get(schema.name)
         self.broadcasts = torch.Tag.pointwise in op.tags or name == "aten::clone"
         self.waits = wait_rule(name, op.tags)
@@ -86,10 +85,6 @@ INDEXING = named("index _unsafe_index index_put index_put_ _index_put_impl_ _uns
 IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
 
 _TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
-# On CUDA the host waits to learn whether these operators succeeded.
-_CHECKED = named(
-    "_linalg_check_errors _linalg_eigh _linalg_eigvals _linalg_svd cholesky linalg_eig linalg_lstsq"
-)
 
 
 def short(name: str) -> str:
@@ -104,17 +99,48 @@ def short(name: str) -> str:
 def wait_rule(name: str, tags):
     """Return the function that tells from the arguments whether the host waits; None if the host never waits.
 
-    >>> wait_rule("aten::add.Tensor", ()) is None, wait_rule("aten::cholesky", ())((), {})
+    >>> wait_rule("aten::add.Tensor", ()) is None, wait_rule("aten::cholesky", ())((torch.eye(2),), {})
     (True, True)
     """
-    if short(name) in INDEXING:
-        return _by_index
-    return _unless_size_is_given if short(name) in _CHECKED or _TAGS & set(tags) else None
+    return _WAITS.get(short(name)) or (_unless_size_is_given if _TAGS & set(tags) else None)
 
 
 def _unless_size_is_given(args, kwargs) -> bool:
     """Tell whether the size must be found out: `repeat_interleave` may be given the size."""
     return kwargs.get("output_size") is None
+
+
+def _to_learn_of_success(args, kwargs) -> bool:
+    """Tell whether there is a matrix: the host waits to learn whether it could be decomposed."""
+    return args[0].numel() > 0
+
+
+def _to_check_deviations(args, kwargs) -> bool:
+    """Tell whether standard deviations are given, which must not be negative."""
+    return any(isinstance(std, torch.Tensor) and std.numel() > 0 for std in args[1:2])
+
+
+def _to_find_range(args, kwargs) -> bool:
+    """Tell whether `histc` is given no range, so that the smallest and the largest value are read."""
+    given = dict(zip(("bins", "min", "max"), args[1:], strict=False)) | kwargs
+    return args[0].numel() > 0 and given.get("min", 0) == given.get("max", 0)
+
+
+def _to_add_up_lengths(args, kwargs) -> bool:
+    """Tell whether the lengths of segments are checked."""
+    return kwargs.get("lengths") is not None and not kwargs.get("unsafe")
+
+
+def _to_read_ends(args, kwargs) -> bool:
+    """Tell whether one of the two ends of a range is a number on the device."""
+    return any(isinstance(end, torch.Tensor) and not end.is_cpu for end in args[:2])
+
+
+def _to_compare(args, kwargs) -> bool:
+    """Tell whether two tensors differ in shape, or are the same memory, which the host knows by itself."""
+    x, y = args
+    same = x.data_ptr() == y.data_ptr() and x.stride() == y.stride() and x.dtype == y.dtype
+    return x.shape == y.shape and x.numel() > 0 and not same
 
 
 def _by_index(args, kwargs) -> bool:
@@ -125,6 +151,24 @@ def _by_index(args, kwargs) -> bool:
         if args[2].numel() == 1 and (args[2].is_cpu or is_number(args[2])):
             return True
     return any(i is not None and (i.dtype in MASKS or (i.is_cpu and i.dim() > 0)) for i in args[1])
+
+
+# For operators: whether the host waits, as `torch.cuda.set_sync_debug_mode` and PyTorch's source say.
+_WAITS: dict[str, Callable] = {
+    **dict.fromkeys(INDEXING, _by_index),
+    **dict.fromkeys(
+        named("_linalg_eigh _linalg_eigvals _linalg_svd cholesky linalg_eig linalg_lstsq linalg_pinv"),
+        _to_learn_of_success,
+    ),
+    "_linalg_check_errors": lambda args, kwargs: True,
+    "linalg_matrix_exp": lambda args, kwargs: args[0].shape[-1] > 1,
+    "normal": _to_check_deviations,
+    "histc": _to_find_range,
+    "segment_reduce": _to_add_up_lengths,
+    "linspace": _to_read_ends,
+    "logspace": _to_read_ends,
+    "equal": _to_compare,
+}
 
 
 def counts_mask(args) -> bool:

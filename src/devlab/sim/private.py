@@ -61,9 +61,14 @@ without = _find("_C._ExcludeDispatchKeyGuard")
 DispatchKeySet = _find("_C.DispatchKeySet")
 AutocastKey = _find("_C.DispatchKey.AutocastPrivateUse1")
 AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(AutocastKey)
+CPU_AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(_find("_C.DispatchKey.AutocastCPU"))
+convolution_backend = _find("_C._select_conv_backend")
 jit_builtins = _find("jit._builtins")
 CPU_KEY = _find("_C.DispatchKey.CPU")
-COMPOSITE_KEY = _find("_C.DispatchKey.CompositeExplicitAutograd")
+COMPOSITE_KEYS = (
+    _find("_C.DispatchKey.CompositeExplicitAutograd"),
+    _find("_C.DispatchKey.CompositeExplicitAutogradNonFunctional"),
+)
 IMPLICIT_KEY = _find("_C.DispatchKey.CompositeImplicitAutograd")
 DeviceGuard = _find("_C._acc.DeviceGuard")
 DeviceType = _find("_C._autograd.DeviceType")
@@ -138,6 +143,12 @@ def public_function(name: str):
 def caller_under(op, key):
     """Return the function that calls an operator's kernel under a dispatch key, wherever the tensors are."""
     return functools.partial(op._op_dk, key)
+
+
+def composite_of(name: str):
+    """Return the function that makes an operator up of others, None where PyTorch has none for it."""
+    keys = (key for key in COMPOSITE_KEYS if has_kernel(name, key.name))
+    return next((caller_under(overload(name), key) for key in keys), None)
 
 
 def replace(owner, name: str, make) -> None:

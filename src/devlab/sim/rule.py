@@ -48,6 +48,11 @@ class Declaration(NamedTuple):
         return "device_check: NoCheck" in self.entry
 
     @property
+    def reduces(self) -> bool:
+        """Tell whether the place of the result is checked before that of the operands."""
+        return self.elementwise and "structured: True" in self.entry and "_inherits:" not in self.entry
+
+    @property
     def structured(self) -> bool:
         """Tell whether the operator's kernels share a check of the operands."""
         return "structured: True" in self.entry or "structured_delegate:" in self.entry
@@ -94,17 +99,17 @@ def settle(name: str, schema: torch.FunctionSchema, args: tuple, kwargs: dict):
     """
     operands = _operands(schema, args, kwargs)
     if schema.name in _INDEXING:
-        return _indexing(operands)
+        return _indexing(schema.name, operands)
     if schema.name == "aten::convolution":
-        return _convolution(operands)
+        return _convolution(operands, args)
     if schema.name == "aten::masked_fill_":
         return _masked_fill(operands)
     declared = declarations().get(name)
-    composite = private.has_kernel(name, "CompositeExplicitAutograd")
+    composite = private.composite_of(name) is not None
     if composite and (declared is None or not declared.on_cuda or "foreach" in name):
         return COMPOSITE
     if declared is None or declared.elementwise:
-        return _elementwise(name, operands)
+        return _elementwise(name, declared, operands)
     return _one_device(schema, declared, operands)
 
 
@@ -128,7 +133,14 @@ def _two_devices(first: torch.device, second: torch.device) -> RuntimeError:
     )
 
 
-def _elementwise(name: str, operands) -> int:
+def _elementwise(name: str, declared: Declaration | None, operands) -> int:
+    if declared is not None and declared.reduces:
+        (_, out, _), (_, tensor, _) = operands[0], operands[-1]
+        if tensor.is_cpu:
+            raise RuntimeError("CUDAGuardImpl initialized with non-CUDA DeviceType: cpu")
+        raise RuntimeError(
+            f"Expected out tensor to have device {tensor.device}, but got {out.device} instead"
+        )
     common = next(tensor.device for _, tensor, _ in operands if tensor.device.type == data.NAME)
     base = name.removeprefix("aten::").partition(".")[0]
     scalars = 0
@@ -149,40 +161,61 @@ def _one_device(schema, declared: Declaration, operands) -> int:
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but got {argument} is on {tensor.device}, "
                 f"different from other tensors on {common} "
-                f"(when checking argument in method {_method(schema, declared)})"
+                f"(when checking argument in method {_method(schema, declared, operands)})"
             )
     return common.index
 
 
-def _method(schema, declared: Declaration) -> str:
+def _is_cudnns(operands) -> bool:
+    """Tell whether cuDNN normalizes a batch: images on the device, scaled and shifted."""
+    places = {name: tensor for name, tensor, _ in operands}
+    images = places["input"].dim() > 2 and not places["input"].is_cpu
+    return images and "weight" in places and "bias" in places
+
+
+def _method(schema, declared: Declaration, operands) -> str:
     """Return the name that PyTorch's generator gives to the CUDA wrapper of an operator."""
     base = schema.name.removeprefix("aten::")
+    if base == "native_batch_norm" and _is_cudnns(operands):
+        base = "cudnn_batch_norm"
     out = "_out" if any(argument.is_out for argument in schema.arguments) else ""
     if declared.structured:
         return f"wrapper_CUDA_{base}{out}" + (f"_{schema.overload_name}" if schema.overload_name else "")
     return f"wrapper_CUDA_{schema.overload_name}_{base}{out}"
 
 
-def _indexing(operands) -> int:
-    """Let CPU indices index a tensor on any device, and let a single value come from the CPU."""
-    own = next(tensor.device for name, tensor, _ in operands if name == "self")
-    for name, tensor, _ in operands:
-        if name == "indices" and not tensor.is_cpu and tensor.device != own:
-            raise RuntimeError(
-                f"indices should be either on cpu or on the same device as the indexed tensor ({own})"
-            )
-        if name in ("values", "value") and tensor.device != own and tensor.dim() > 0:
+def _indexing(name: str, operands) -> int:
+    """Let CPU indices index a tensor on any device, and let a single value come from elsewhere.
+
+    Where elements are written, PyTorch copies indices from any device to the tensor's.
+    """
+    own = next(tensor.device for argument, tensor, _ in operands if argument == "self")
+    for argument, tensor, _ in operands:
+        if argument in ("values", "value") and tensor.device != own and tensor.dim() > 0:
             accelerator, other = sorted((own, tensor.device), key=lambda device: device.type == "cpu")
             raise _two_devices(accelerator, other)
+        if not tensor.is_cpu and tensor.device != own:
+            if "put" not in name:
+                raise RuntimeError(
+                    f"indices should be either on cpu or on the same device as the indexed tensor ({own})"
+                )
+            tensor.to(own)  # for the clock: the CPU reads the original
     return own.index if own.type == data.NAME else -1
 
 
-def _convolution(operands) -> int:
-    own = operands[0][1]
+def _convolution(operands, args: tuple) -> int:
+    """Refuse parameters that are elsewhere than the input, in oneDNN's words where that is on the CPU."""
+    own, dense = operands[0][1], ""
+    if own.is_cpu:
+        host = [data.on_host(x) if isinstance(x, torch.Tensor) and not x.is_cpu else x for x in args]
+        if private.convolution_backend(*host).name.startswith("Slow"):
+            return COMPOSITE  # the operator of that name looks at the devices by itself
+        dense = " or input should be a MKLDNN tensor and {} is a dense tensor"
     for name, tensor, _ in operands[1:]:
         if tensor.device != own.device:
             raise RuntimeError(
                 f"Input type ({own.type()}) and {name} type ({tensor.type()}) should be the same"
+                + dense.format(name)
             )
     return own.device.index
 
@@ -220,16 +253,21 @@ def refuse(name: str) -> None:
         NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.
     """
     if refuse_dtype in data.refusals and (name in _MISSING or missing_on_mps(name)):
-        raise NotImplementedError(
-            f"The operator '{name}' is not currently implemented for the {data.NAME} device under MPS's "
-            "rules. As a temporary fix, you can run it on the CPU and move the result back; on a real MPS "
-            "device the environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` does so. WARNING: this will be "
-            "slower than running natively on MPS."
-        )
+        raise lacks_operator(name)
 
 
-def refuse_dtype(dtype: torch.dtype) -> None:
-    """Raise what MPS would for a tensor of 64-bit floats.
+def lacks_operator(name: str, kind: str = data.NAME) -> NotImplementedError:
+    """Return what PyTorch raises for an operator that MPS lacks, here on a kind of device under its rules."""
+    return NotImplementedError(
+        f"The operator '{name}' is not currently implemented for the {kind} device under MPS's rules. As a "
+        "temporary fix, you can run it on the CPU and move the result back; on a real MPS device the "
+        "environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` does so. WARNING: this will be slower than "
+        "running natively on MPS."
+    )
+
+
+def refuse_dtype(dtype: torch.dtype, name: str = data.NAME) -> None:
+    """Raise what MPS would for a tensor of 64-bit floats, here on a kind of device that follows its rules.
 
     Raises:
         TypeError: for float64 and complex128.
@@ -237,7 +275,7 @@ def refuse_dtype(dtype: torch.dtype) -> None:
     if dtype in (torch.float64, torch.complex128):
         kind = str(dtype).removeprefix("torch.")
         raise TypeError(
-            f"Cannot convert a {data.NAME} Tensor to {kind} dtype as the MPS framework doesn't support "
+            f"Cannot convert a {name} Tensor to {kind} dtype as the MPS framework doesn't support "
             f"{kind}. Please use {'float32' if dtype is torch.float64 else 'complex64'} instead."
         )
 

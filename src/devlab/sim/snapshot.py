@@ -5,14 +5,19 @@
 happens to the device's memory; while none is, no request for memory comes through here.
 """
 
+import functools
+import itertools
 import os
 import pickle
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import torch
 
 from devlab.sim import clock, data, specs
 from devlab.sim.allocator import Allocator, Block, PatientAllocator, allocators, rounded
@@ -39,13 +44,46 @@ def stack() -> Stack:
     """
     found, frame = [], sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        if code.co_filename == _RECORDER:
-            found.clear()  # those were PyTorch's, through which a recorder calls an operator
-        elif not code.co_filename.startswith(_INSTRUMENTS):
-            found.append((code, frame.f_lineno))
+        found.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(_of_the_program(found, lambda line: line[0].co_filename))
+
+
+def _of_the_program(lines: Iterable, filename_of: Callable[[Any], str]) -> list:
+    """Return running lines, the innermost first, without those of the simulator and of instruments."""
+    found = []
+    for line in lines:
+        filename = filename_of(line)
+        if filename == _RECORDER:
+            found.clear()  # those were PyTorch's, through which a recorder calls an operator
+        elif not filename.startswith(_INSTRUMENTS):
+            found.append(line)
+    return found
+
+
+def hide_instruments() -> None:
+    """Let CUDA's snapshots name no line of an instrument, as those of `sim` do not, from now on.
+
+    While devlab notes where tensors are made, its own function stands between the program and PyTorch's.
+
+    >>> hide_instruments()
+    """
+    taken = torch.cuda.memory._snapshot
+    if hasattr(taken, "hides_instruments"):
+        return
+
+    @functools.wraps(taken)
+    def take_snapshot(*args, **kwargs):
+        found = taken(*args, **kwargs)
+        segments = found["segments"]
+        blocks = (block for segment in segments for block in segment["blocks"])
+        for one in (*segments, *blocks, *itertools.chain(*found["device_traces"])):
+            if one.get("frames"):
+                one["frames"] = _of_the_program(one["frames"], itemgetter("filename"))
+        return found
+
+    take_snapshot.hides_instruments = True
+    torch.cuda.memory._snapshot = take_snapshot
 
 
 def frames(lines: Stack) -> list[dict]:
@@ -147,8 +185,13 @@ class RecordingAllocator(PatientAllocator):
     def _note_free(self, block: Block, freed: Freed) -> None:
         lines = freed.lines or self.history.births.get(block.address, ())
         self.history.births.pop(block.address, None)
-        for action in ("free_requested", "free_completed"):
+        for action in ("free_requested",) if block.users else ("free_requested", "free_completed"):
             self.history.note(action, block.address, block.requested, block.stream, lines, freed.moment)
+
+    def _merge(self, block: Block, gone: int = 1) -> None:
+        if not gone:  # no other stream uses the block any more
+            self.history.note("free_completed", block.address, block.requested, block.stream)
+        super()._merge(block, gone)
 
     def _best_fit(self, size: int, requested: int, stream: int) -> Block:
         block = super()._best_fit(size, requested, stream)
@@ -259,13 +302,15 @@ def _segment(allocator: PatientAllocator, first: Block, blocks: list[Block]) -> 
     history = history_of(allocator)
     born, taken = (history.births, history.segments) if history is not None else ({}, {})
     live = [block for block in blocks if block.used]
-    in_use = sum(block.size for block in live)
+    active = sum(block.size for block in live)
+    pending = {block.address for block in allocator.held}
+    in_use = active - sum(block.size for block in live if block.address in pending)
     return {
         "device": allocator.index,
         "address": first.address,
         "total_size": sum(block.size for block in blocks),
         "allocated_size": in_use,
-        "active_size": in_use,
+        "active_size": active,
         "requested_size": sum(block.requested for block in live),
         "stream": first.stream,
         "segment_type": "large" if first.large else "small",
@@ -277,7 +322,11 @@ def _segment(allocator: PatientAllocator, first: Block, blocks: list[Block]) -> 
                 "address": block.address,
                 "size": block.size,
                 "requested_size": block.requested,
-                "state": "active_allocated" if block.used else "inactive",
+                "state": "active_pending_free"
+                if block.address in pending
+                else "active_allocated"
+                if block.used
+                else "inactive",
                 "frames": frames(born.get(block.address, ())) if block.used else [],
             }
             for block in blocks

@@ -31,6 +31,8 @@ class Spec:
     staging: float  # bytes per second that the host copies into the driver's pinned buffer, or out of it
     peer: float  # bytes per second between two such devices
     capacity: int  # bytes of device memory
+    processors: int = 40  # streaming multiprocessors
+    threads: int = 1024  # that one of them holds at most
 
     @property
     def pageable(self) -> float:

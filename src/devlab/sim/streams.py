@@ -206,8 +206,9 @@ class Event:
         """Return the milliseconds on the device between this event and a later one.
 
         Raises:
-            ValueError: when either cannot measure or was not recorded, or the work has not finished.
-            RuntimeError: when they mark two devices, whose clocks have nothing in common.
+            ValueError: when either cannot measure or was not recorded.
+            RuntimeError: when the work has not finished, or they mark two devices, whose clocks have nothing
+                in common.
         """
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -219,7 +220,7 @@ class Event:
                 f"{self.device} and {end_event.device}"
             )
         if not (self.query() and end_event.query()):
-            raise ValueError("Both events must be completed before calculating elapsed time.")
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
         return (end_event._moment - self._moment) * 1e3
 
     def __repr__(self):

@@ -33,6 +33,8 @@ ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"
 # The causes of reads of one value, for which the program chooses no memory.
 READS = frozenset(READERS[name] for name in ONE_VALUE)
 
+LOADING = "torch.load()"
+
 
 class Line(NamedTuple):
     """One line of the learner's code; "" and 0 when no line of it was running.

@@ -13,7 +13,7 @@ from devlab.sim.crossing import crossing
 from devlab.sim.data import tensors
 from devlab.sim.operators import MASKS, counts_mask, fills_mask
 from devlab.sim.private import OperatorMode
-from devlab.watching.record import Copy, Record, When, host_clock, mark, state, stream_of
+from devlab.watching.record import LOADING, Copy, Record, When, host_clock, mark, state, stream_of
 
 _SEQUENCES = (list, tuple)
 _CPU = torch.device("cpu")
@@ -248,6 +248,8 @@ class Recorder(OperatorMode):
         for copy in copies(kind, args, kwargs, result):
             record.transfer(copy, when)
             crossed = kind.role != "index"
+            if state.cause == LOADING:  # which makes the storages without any operator
+                record.allocation(copy.target, copy.bytes)
             if copy.awaits_result:
                 record.synchronization(copy.source, copy.cause, when)
         for cause in causes(kind, args, kwargs):

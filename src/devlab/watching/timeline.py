@@ -210,7 +210,9 @@ class Timeline(Panel):
         return f"{title}{self._drawing()}<div>{self._html_legend()}</div>{waits}"
 
     def _title(self) -> str:
-        title = f"{duration(self.total)}, measured"
+        # On an idle GPU the first mark is reached when it is set, so a stretch holds the launch as well.
+        marked = ", on the device between two marks" if len(self.lanes) > 1 else ""
+        title = f"{duration(self.total)}, measured{marked}"
         if self.simulated:
             deeds = ["starts work", *["stages bytes"] * self._stages(), *["waits"] * bool(self._host_waits())]
             title = f"{duration(self.total)} of simulated time, in which the host only {listed(deeds)}"

@@ -14,6 +14,7 @@ from devlab.panel import Column, Panel, Table, escape
 from devlab.sim import clock
 from devlab.watching.memory import size
 from devlab.watching.record import (
+    LOADING,
     ONE_VALUE,
     READERS,
     Copy,
@@ -133,6 +134,7 @@ def put_names_back() -> None:
 def _replace_all() -> None:
     for name, cause in READERS.items():
         _replace(torch.Tensor, name, _naming(getattr(torch.Tensor, name), cause, name in ONE_VALUE))
+    _replace(torch, "load", _naming(torch.load, LOADING, False))
     _replace(torch.Tensor, "__repr__", _printing(torch.Tensor.__repr__))
     _replace(torch.accelerator, "synchronize", _waiting(torch.accelerator.synchronize, "synchronize()"))
     for kind in _ACCELERATORS:

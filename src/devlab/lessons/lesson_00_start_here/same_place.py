@@ -31,9 +31,10 @@ def tensors_together(trial):
 @same_place.row("two tensors on different devices")
 def tensors_apart(trial):
     x = trial.randn(4, 3)
-    for other in (*trial.others, trial.other()):
+    for other in trial.others:
         for y in (trial.randn(4, 3, on=other), trial.randn(1, on=other).sum()):
             answers(trial, x, y, wanted=False, why=f"{trial.device} and {other} are two places")
+    trial.second()
 
 
 @same_place.row("devices and names, alone or mixed")
@@ -44,9 +45,9 @@ def devices_and_names(trial):
             answers(trial, *pair, wanted=True, why="a tensor is at its own device's address")
     for pair in ((str(device), other), (str(other), x)):
         answers(trial, *pair, wanted=False, why=f"{device} and {other} are two places")
-    default = (device, *trial.others)[-1]
-    for name in (str(device), device.type):  # a default that the learner has set stays what it is
-        kept(trial, x, name, device=default)
+    for default in (device, other):  # a default that the learner has set stays what it is
+        for name in (str(device), device.type):
+            kept(trial, x, name, device=default)
 
 
 @same_place.row("a bare name means the current device")
@@ -64,6 +65,7 @@ def bare_names(trial):
         got = kept(trial, trial.randn(2), bare, device=(trial.device, *trial.others)[-1])
         said = f'"{bare}" means {trial.device}, the current device, whatever the default device is'
         expect.equal(got, True, said)
+    trial.second()
 
 
 @same_place.row("the CPU is one place, with index or without")
@@ -74,3 +76,4 @@ def one_cpu(trial):
             for name in ("cpu:0", torch.device("cpu", 0)):
                 for pair in ((name, x), ("cpu", name)):
                     answers(trial, *pair, wanted=True, why='"cpu" and "cpu:0" are one place')
+    trial.second()

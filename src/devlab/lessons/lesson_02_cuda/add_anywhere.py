@@ -83,6 +83,7 @@ def from_elsewhere(trial):
     for other in cases.places(trial)[1:]:
         for left, right in SIZES[1:]:
             total(trial, trial.randn(*left), trial.randn(*right, seed=7, on=other))
+    trial.second()
 
 
 @add_anywhere.row("on x's device, when one is a single number")
@@ -123,6 +124,7 @@ def only_y_moves(trial):
         y = trial.randn(3, 4, seed=7, on=other)
         for one in (y.t(), y.t().half(), y.t().long()):
             _expect_one_transfer(trial, whole, one)
+    trial.second()
 
 
 def _expect_one_transfer(trial, x: torch.Tensor, y: torch.Tensor) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.checks import cases, expect
+from devlab.checks import cases, expect, pretend
 from devlab.checks.verbs import Same, counts, current, kept
 from devlab.lessons.lesson_02_cuda import lesson
 
@@ -77,6 +77,7 @@ def _expect_zeros(trial, shape: tuple, dtype: torch.dtype) -> torch.Tensor:
 def zeros_there(trial):
     for shape in SHAPES:
         _expect_zeros(trial, shape, torch.float32)
+    trial.second()
 
 
 @make_on.row("of the dtype asked for")
@@ -94,6 +95,7 @@ def settings_stay(trial):
     for device in (one for one in (trial.device, *trial.others) if one.type != "cpu"):
         with current(device):
             trial.call((2, 5), trial.device, torch.float16)
+    trial.second()
 
 
 @make_on.row("a new tensor at every call")
@@ -129,3 +131,7 @@ def nothing_transferred(trial):
         if len(copies) > 1 and all(copy.target == str(trial.device) for copy in copies):
             headline = "{times}: each number assigned to a part of the tensor is one"
         counts(copies, 0, headline, f"made on {trial.device}, no transfer", "{times}, by {one.cause}")
+    with pretend.machine(trial, (), built=False, other="mps"):  # an accelerator of another kind
+        got = trial.call((2, 3), torch.device("mps", 0), torch.float32)
+        expect.kind(got, torch.Tensor, "a tensor")
+        expect.device(got, torch.device("mps", 0))

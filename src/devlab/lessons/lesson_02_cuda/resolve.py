@@ -44,6 +44,7 @@ def index_is_kept(trial):
             for device in (trial.device, *trial.others):
                 if device.type != "cpu":
                     _expect_device(trial, str(device), device, f"{device} was asked for")
+    trial.second()
 
 
 @resolve.row("a bare name becomes the current device", only="accelerator")
@@ -56,6 +57,7 @@ def bare_name(trial):
         expect.kind(got, torch.device, "a torch.device", "the answer")
         said = f"the answer is {got}, and {trial.device} is current, whatever the default device is"
         expect.equal(got, trial.device, said)
+    trial.second()
 
 
 @resolve.row("and follows when another becomes current", only="accelerator")
@@ -65,6 +67,7 @@ def follows(trial):
         with verbs.current(device):
             why = f'after {device} became the current device, "{kind}" means it'
             _expect_device(trial, kind, device, why)
+    trial.second()
 
 
 @resolve.row('"cuda", with three GPUs pretended')
@@ -96,3 +99,4 @@ def the_cpu(trial):
                 expect.kind(got, torch.device, "a torch.device", "the answer")
                 if got.type != "cpu" or got.index not in (None, 0):
                     expect.fail(f'"cpu" became {got}', 'device("cpu")', got)
+    trial.second()

@@ -47,6 +47,7 @@ def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None 
 def in_its_place(trial):
     for shape in SHAPES:
         _draw(trial, shape, trial.seeds[0])
+    trial.second()
 
 
 @portable_randn.row("the same seed, the same numbers again")

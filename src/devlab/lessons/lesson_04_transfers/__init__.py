@@ -3,7 +3,6 @@
 import torch
 
 from devlab.checks.exercise import Lesson
-from devlab.sim import clock
 
 lesson = Lesson(
     "04_transfers",
@@ -21,18 +20,6 @@ lesson = Lesson(
 )
 
 CPU = torch.device("cpu")
-# Bytes of modelled work, which last a millisecond on the simulated device and no time on the host.
-MODELLED_WORK = 300_000_000
-
-
-def keep_busy(device: torch.device) -> None:
-    """Give the device work that will last a while, so that a copy out of it has to wait its turn."""
-    if device.type == "sim":
-        clock.launch(device.index, MODELLED_WORK)
-    elif device.type != "cpu":
-        x = torch.ones(2048, 2048, device=device)
-        for _ in range(50):
-            x = x @ x
 
 
 def numbers_of(trial, dtype: torch.dtype, on: torch.device, seed: int) -> torch.Tensor:

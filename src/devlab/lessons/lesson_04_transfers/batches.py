@@ -4,9 +4,10 @@ import itertools
 from collections.abc import Iterable
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks import expect
+from devlab.checks import expect, pretend
 from devlab.checks.probes import CountingLoader
 from devlab.checks.verbs import counts, times
 from devlab.lessons.lesson_04_transfers import MOST, lesson, samples
@@ -26,10 +27,11 @@ batches = lesson.exercise(
     hints=(
         "A function with `yield` in it is a generator, which runs on only when the next value is wanted. If "
         "the `yield` stands inside the loop, one minibatch is moved at a time.",
-        "`x.to(device, non_blocking=True)` does not wait for the transfer. From pinned memory the host goes "
-        "on at once, from pageable memory when the bytes are staged, so the same line is right for both.",
-        "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=True), y.to(device, "
-        "non_blocking=True)`",
+        "`x.to(device, non_blocking=True)` does not wait for the transfer, which may read x when it is no "
+        "longer there. Pinned memory is kept until then. Pageable memory is not kept on every kind of device. "
+        "Ask x which of the two it has: `x.is_pinned()`.",
+        "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=x.is_pinned()), y.to(device, "
+        "non_blocking=y.is_pinned())`",
     ),
 )
 
@@ -39,8 +41,33 @@ def _loader(trial, count: int, size: int, seed: int, pinned: bool = False) -> Co
     return CountingLoader(DataLoader(dataset, batch_size=size, pin_memory=pinned))
 
 
-def _all(trial, loader: DataLoader | CountingLoader, log: Log | None = None) -> list:
-    """Return every minibatch that the answer yields."""
+class _Unsafe(TorchFunctionMode):
+    """Notes whether a copy that does not block reads pageable memory."""
+
+    met = False
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        source = args[func is torch.Tensor.copy_] if func in COPIES else None
+        asked = next((one for one in args[1:] if type(one) is bool), kwargs.get("non_blocking"))
+        self.met |= bool(asked) and source is not None and not source.is_pinned()
+        return func(*args, **kwargs)
+
+
+COPIES = (torch.Tensor.to, torch.Tensor.copy_)
+
+
+def _expect_safe_on_a_mac(trial) -> None:
+    """Expect that a Mac reads each minibatch before it is freed: PyTorch does not keep it (issue 189690)."""
+    with pretend.machine(trial, (), built=False, other="mps"), _Unsafe() as copies:
+        _all(trial, _loader(trial, 7, 3, trial.seeds[0]), on=torch.device("mps", 0))
+    if copies.met:
+        said = "on Apple's GPU a minibatch may be freed before it has been read: its copy did not block"
+        expect.fail(said, "`non_blocking=True` from pinned memory alone", "from pageable memory, too")
+
+
+def _all(trial, loader: CountingLoader | DataLoader, log: Log | None = None, on: object = None) -> list:
+    """Return every minibatch that the answer yields for a device, the trial's own if no other is named."""
 
     def run_through(loader, device):
         made = trial.answer(loader, device)
@@ -48,7 +75,7 @@ def _all(trial, loader: DataLoader | CountingLoader, log: Log | None = None) -> 
         return list(itertools.islice(made, MOST)) if isinstance(made, Iterable) else made
 
     trial.require_parameters((loader, trial.device))
-    got = trial.run(run_through, loader, trial.device, label="batches", log=log)
+    got = trial.run(run_through, loader, on or trial.device, label="batches", log=log)
     if got is None:
         headline = "the result is None: the function needs a `yield` for each minibatch"
         expect.fail(headline, "something to loop over, such as a generator", "None")
@@ -99,6 +126,8 @@ def every_batch_arrives(trial):
     if got := _all(trial, _loader(trial, 0, 3, seed)):
         came = times(len(got), "minibatch")
         expect.fail(f"{came} came from a loader that has none", "nothing to loop over", got)
+    _expect_safe_on_a_mac(trial)
+    trial.second()
 
 
 @batches.row("each is moved when it is wanted")

@@ -3,7 +3,7 @@
 import torch
 
 from devlab.checks import cases, expect
-from devlab.checks.verbs import Same, at_once, counts
+from devlab.checks.verbs import Same, at_once, counts, keep_busy
 from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers import lesson, numbers_of
 
@@ -64,6 +64,7 @@ def cast_and_moved(trial):
         # Each source gets another third of the pairs: on a bench with three devices, together they get all.
         for before, after in _pairs(source, here)[place % 3 :: 3]:
             asked = numbers_of(trial, before, source, trial.seeds[place % 3]), here, after
+            keep_busy(source)
             cast.compare(trial, at_once(trial, *asked), *asked, on=here)
         cast.each(trial, [(x, here, after) for x, after in _telling(source, here)], on=here)
     x = trial.randn(6, 4, seed=trial.seeds[0], on=source)
@@ -78,6 +79,7 @@ def one_transfer(trial):
             copies = trial.watched(x, trial.device, after)[1].events.transfers
             way = " → ".join([str(source), *(copy.target for copy in copies)])
             counts(copies, 1, "{times} instead of one", f"{source} → {trial.device}, once", way, least=1)
+    trial.second()
 
 
 @cast_and_move.row("the smaller of the two dtypes travels")

@@ -3,8 +3,8 @@
 import torch
 
 from devlab.checks import cases, expect
-from devlab.checks.verbs import Same, counts, flows, times
-from devlab.lessons.lesson_04_transfers import CPU, keep_busy, lesson
+from devlab.checks.verbs import Same, counts, flows, keep_busy, times
+from devlab.lessons.lesson_04_transfers import CPU, lesson
 
 fetch_losses = lesson.exercise(
     "fetch_losses",

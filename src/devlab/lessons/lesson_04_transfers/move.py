@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy
 import torch
 
-from devlab.checks import cases, expect
+from devlab.checks import expect
 from devlab.checks.values import describe
-from devlab.checks.verbs import at_once, counts, times
+from devlab.checks.verbs import at_once, counts, keep_busy, times
 from devlab.lessons.lesson_04_transfers import lesson
 
 move = lesson.exercise(
@@ -109,18 +109,20 @@ def _tensors(trial, source: torch.device, seed: int) -> list[torch.Tensor]:
 
 @move.row("every tensor reaches the device, at any depth")
 def reaches_the_device(trial):
-    for source, seed in zip(cases.elsewhere(trial), trial.seeds, strict=False):
+    for source, seed in zip(trial.others, trial.seeds, strict=False):
+        keep_busy(source)
         x, y, view, half, mask, scalar, empty = _tensors(trial, source, seed)
         for batch in (x, [x, y], (x, y), {"x": x, "y": y}) if seed == trial.seeds[0] else (y,):
             _expect_move(trial, batch)
         _expect_move(trial, {"x": [x, (view, {"half": half})], "more": {"deep": {"mask": mask}}, "y": y})
         _expect_move(trial, [[[scalar]], (empty, [y]), {"": {0: x}}])
         _expect_move(trial, [torch.nn.Parameter(x), x.clone().requires_grad_()])
+    trial.second()
 
 
 @move.row("containers keep their type, order and names")
 def containers_stay(trial):
-    x, y, view, half, *_ = _tensors(trial, cases.elsewhere(trial)[-1], trial.seeds[0])
+    x, y, view, half, *_ = _tensors(trial, (trial.device, *trial.others)[-1], trial.seeds[0])
     for batch in (
         Pair(x, y),
         Single(x),
@@ -133,7 +135,7 @@ def containers_stay(trial):
 
 @move.row("other values come back as they are")
 def other_values(trial):
-    x, y, *_ = _tensors(trial, cases.elsewhere(trial)[0], trial.seeds[1])
+    x, y, *_ = _tensors(trial, (*trial.others, trial.device)[0], trial.seeds[1])
     array, thing = numpy.arange(3.0), object()
     plain = {"x": x, "name": "a text", "empty": "", "n": 7, "rate": 0.5, "flag": True, "no": None}
     listed = [x, array, thing, b"bytes", {"a", "b"}, range(3), (y, "two")]
@@ -157,3 +159,4 @@ def not_copied(trial):
     headline = f"{{times}} for {times(needed, 'tensor')} that had to move"
     asked = f"one transfer each: {needed}"
     counts(copies, needed, headline, asked, f"{{count}}, such as {way}", least=needed)
+    trial.second()

@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader
 
 from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
-from devlab.checks.verbs import Same, at_once, counts, untouched
-from devlab.lessons.lesson_04_transfers import CPU, keep_busy, lesson
+from devlab.checks.verbs import Same, at_once, counts, keep_busy, untouched
+from devlab.lessons.lesson_04_transfers import CPU, lesson
 from devlab.watching.watch import watch
 
 no_ping_pong = lesson.exercise(

@@ -67,6 +67,7 @@ def nothing_changes(trial):
         _expect(trial, True, one, trial.device, torch.float32, why)
     if trial.device.type != "cpu":
         _expect_of_bare(trial, trial.device)
+    trial.second()
 
 
 @returns_itself.row("False where the device differs, or its index")
@@ -85,6 +86,7 @@ def device_differs(trial):
             with current(trial.device):
                 why = f'x is on {other}, and "{bare}" was asked for'
                 _expect(trial, False, trial.randn(3, on=other), bare, torch.float32, why)
+    trial.second()
 
 
 @returns_itself.row("False where the dtype differs")

@@ -3,9 +3,24 @@
 import torch
 from torch import nn
 
-from devlab.checks.scene import must, scene
-from devlab.checks import cases
 from devlab.checks.probes import Built
+from devlab.checks.scene import must, scene
+from devlab.lessons.lesson_05_buffers import lesson
+
+running_mean = lesson.exercise(
+    "RunningMean",
+    signature="class RunningMean(n)",
+    facts=("B1", "B2", "B3", "L2", "L4"),
+    hints=(
+        "Register two buffers: `mean`, n zeros, and `count`, a single integer, `torch.zeros((), "
+        "dtype=torch.long)`. How far does one new row pull the mean of `count` rows?",
+        "Once `count` is up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` "
+        "tells which mode the module is in.",
+        "`self.mean = ...` puts a new tensor in the old one's place. `self.mean += ...`, `add_` and "
+        "`copy_` change the tensor that is there. `with torch.no_grad():` keeps the update out of the "
+        "graph.",
+    ),
+)
 
 
 def rows(t, count, n, seed):
@@ -46,24 +61,6 @@ def gradient(made, x, when):
         scale.grad is not None, "no gradient of the result reaches x", "a gradient for the layer before"
     )
     yield "the gradient for the layer before", scale.grad.clone(), 0.05
-
-
-from devlab.lessons.lesson_05_buffers import lesson
-
-running_mean = lesson.exercise(
-    "RunningMean",
-    signature="class RunningMean(n)",
-    facts=("B1", "B2", "B3", "L2", "L4"),
-    hints=(
-        "Register two buffers: `mean`, n zeros, and `count`, a single integer, `torch.zeros((), "
-        "dtype=torch.long)`. How far does one new row pull the mean of `count` rows?",
-        "Once `count` is up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` "
-        "tells which mode the module is in.",
-        "`self.mean = ...` puts a new tensor in the old one's place. `self.mean += ...`, `add_` and "
-        "`copy_` change the tensor that is there. `with torch.no_grad():` keeps the update out of the "
-        "graph.",
-    ),
-)
 
 
 @scene(running_mean, Ours, "`mean` and `count` are saved buffers")
@@ -135,7 +132,7 @@ def eval_mode(t):
 
 @scene(running_mean, Ours, "a move or a reload in between changes nothing")
 def goes_on(t):
-    elsewhere = cases.elsewhere(t)[-1]
+    elsewhere = t.other()
     made = Built(t, 3).to(elsewhere)
     batches = [rows(t, count, 3, seed) for count, seed in zip((5, 2, 4), t.seeds, strict=True)]
     for x, device in zip(batches, (elsewhere, t.device), strict=False):

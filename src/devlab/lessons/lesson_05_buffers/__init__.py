@@ -29,7 +29,7 @@ def expect_moves(made: Built, name: str, x: torch.Tensor, what: str) -> None:
     Another row judges whether the result is right. A batch must leave nothing behind on its device that
     makes a later batch on another device fail.
     """
-    home, elsewhere = x.device, cases.elsewhere(made.trial)[-1]
+    home, elsewhere = x.device, made.trial.other()
     made.to(home).require_on(home, name)
     before = made.copied(x, what)
     for device in (elsewhere, home):

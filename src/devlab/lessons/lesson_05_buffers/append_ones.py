@@ -4,17 +4,6 @@ import torch
 
 from devlab.checks import cases
 from devlab.checks.scene import scene
-
-
-def ours(x):
-    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
-
-
-def each(t, *inputs, within=None):
-    for x in inputs:
-        yield f"the result for an x of {x.dtype}", t.call(x), within
-
-
 from devlab.lessons.lesson_05_buffers import lesson
 
 append_ones = lesson.exercise(
@@ -29,6 +18,15 @@ append_ones = lesson.exercise(
         "`return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)`",
     ),
 )
+
+
+def ours(x):
+    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
+
+
+def each(t, *inputs, within=None):
+    for x in inputs:
+        yield f"the result for an x of {x.dtype}", t.call(x), within
 
 
 @scene(append_ones, ours, "a column of ones at the end")

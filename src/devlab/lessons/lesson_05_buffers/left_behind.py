@@ -46,22 +46,23 @@ def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> No
         every = (module.named_parameters, module.named_buffers)
         if any(name == one for walk in every for one, _ in walk(remove_duplicate=False)):
             return "is listed, and it is registered: `.to` moves it"
-        if _leads_to_a_tensor(module, name):
-            return "is listed, and `.to` moves it: it is a registered parameter under another name"
+        if (found := _tensor_at(module, name)) is not None:
+            kind = "parameter" if any(found is one for one in module.parameters()) else "buffer"
+            return f"is listed, and `.to` moves it: it is a registered {kind} under another name"
         return "is listed, and the module holds no tensor of that name"
 
     expect.names(got, wanted, unwanted)
 
 
-def _leads_to_a_tensor(value: object, path: str) -> bool:
-    """Tell whether the dotted path leads from the module to a tensor."""
+def _tensor_at(value: object, path: str) -> torch.Tensor | None:
+    """Return the tensor to which a dotted path leads from a module, None where it leads to none."""
     for key in path.split("."):
         if isinstance(value, nn.Module):
             value = getattr(value, key, ())
         elif isinstance(value, dict | list | tuple):
             items = value.items() if isinstance(value, dict) else enumerate(value)
             value = {str(place): item for place, item in items}.get(key, ())
-    return isinstance(value, torch.Tensor)
+    return value if isinstance(value, torch.Tensor) else None
 
 
 @left_behind.row("plain tensor attributes, by name")

@@ -109,6 +109,7 @@ def mixed_model(trial):
     _expect_refusal(trial, model)
     mixed = _parts(left_table=torch.ones(2).to(here), right_table=torch.ones(2).to(there))
     _expect_refusal(trial, mixed)
+    trial.second()
 
 
 @model_device.row("without parameters, the buffers' device")

@@ -3,8 +3,24 @@
 import torch
 
 from devlab.checks import expect
-from devlab.sim import specs
 from devlab.checks.scene import Seen, scene
+from devlab.lessons.lesson_07_asynchrony import lesson
+from devlab.sim import specs
+
+regime = lesson.exercise(
+    "regime",
+    signature="regime(rows, inner, columns, dtype, chip)",
+    facts=("J1", "J2", "J3", "J4"),
+    hints=(
+        "Count first, and divide afterwards. How many bytes do the three matrices have, and how many "
+        "operations does a single number of the result take?",
+        "There are 2 · rows · inner · columns operations, and `dtype.itemsize` bytes for every number of the "
+        "three matrices. Their quotient is the intensity. Each of the two, divided by one of the chip's "
+        "figures, is a time. Which of the two rates does this dtype have?",
+        "Put the three times into a dict, `times = {'overhead': …, 'bandwidth': …, 'compute': …}`, and "
+        "`return max(times, key=times.get), operations / moved`. Of equal times `max` finds the first.",
+    ),
+)
 
 REGIMES = ("overhead", "bandwidth", "compute")
 FIGURES = ("launch", "bandwidth", "rate", "half_rate")
@@ -89,24 +105,6 @@ def regimes(t, *calls):
         launch, moving, computing = (f"{1e6 * one:.3g} µs" for one in times_of(*call)[0].values())
         note = f": launch {launch}, bytes {moving}, operations {computing}"
         yield Seen("the regime", answered(t, *call)[0], note=note)
-
-
-from devlab.lessons.lesson_07_asynchrony import lesson
-
-regime = lesson.exercise(
-    "regime",
-    signature="regime(rows, inner, columns, dtype, chip)",
-    facts=("J1", "J2", "J3", "J4"),
-    hints=(
-        "Count first, and divide afterwards. How many bytes do the three matrices have, and how many "
-        "operations does a single number of the result take?",
-        "There are 2 · rows · inner · columns operations, and `dtype.itemsize` bytes for every number of the "
-        "three matrices. Their quotient is the intensity. Each of the two, divided by one of the chip's "
-        "figures, is a time. Which of the two rates does this dtype have?",
-        "Put the three times into a dict, `times = {'overhead': …, 'bandwidth': …, 'compute': …}`, and "
-        "`return max(times, key=times.get), operations / moved`. Of equal times `max` finds the first.",
-    ),
-)
 
 
 @scene(regime, ours, "the arithmetic intensity in float32")

@@ -133,7 +133,7 @@ def kept_alive(trial):
 @cached_bytes.row("of that device alone", only="accelerator")
 def cached_on_that_device(trial):
     with books(trial) as module:
-        there = trial.other()
+        there = trial.second()
         live = floats(30 * KIB, trial.device), floats(90 * KIB, there)
         floats(3 * MIB, there)
         floats(600 * KIB, trial.device)

@@ -8,7 +8,7 @@ from unittest import mock
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.checks.isolation import current_index
 from devlab.lessons.lesson_08_memory import MIB, books, bytes_equal, floats, gaps_filled, in_units, lesson
 
@@ -144,3 +144,11 @@ def shared_memory_stays(trial):
             got, fell = _released(trial, module, cache, key, 13 * MIB if falls else 0)
             held = "a view of the same memory lives on, so nothing was given back"
             bytes_equal(got, fell, OTHERWISE if fell else held, {_alike(trial): 0 if fell else None})
+
+
+@release.row("of that device alone", only="accelerator")
+def of_that_device(trial):
+    with books(trial) as module, verbs.current(trial.second()), gaps_filled(module, SMALLEST, trial.device):
+        got, fell = _released(trial, module, cache := _cache(trial.device), "logits", SIZES["logits"])
+        bytes_equal(got, fell, OTHERWISE, {_alike(trial): 0})
+        cache.clear()

@@ -2,10 +2,22 @@
 
 import torch
 
-from devlab.checks.scene import most, must, scene
 from devlab.checks.isolation import undisturbed
 from devlab.checks.probes import Called, Graphs
-from devlab.lessons.lesson_08_memory import books
+from devlab.checks.scene import most, must, scene
+from devlab.lessons.lesson_08_memory import books, lesson
+
+total_loss = lesson.exercise(
+    "total_loss",
+    signature="total_loss(step, n)",
+    facts=("H2", "K2", "K5"),
+    hints=(
+        "A loss holds its graph, and the graph everything that its step computed. What holds the losses?",
+        "`loss.detach()` has the number and no graph. It shares the loss's memory, so adding to it in place "
+        "would change the loss.",
+        "Begin with `total = 0`, and n times `total = total + step().detach()`: all stays on the device.",
+    ),
+)
 
 
 class Steps:
@@ -24,21 +36,6 @@ class Steps:
         loss = self.marked.mark(self.weight * (1 + 0.37 * len(self.alive))).square().mean()
         self.kept += [loss] * self.keep
         return loss
-
-
-from devlab.lessons.lesson_08_memory import lesson
-
-total_loss = lesson.exercise(
-    "total_loss",
-    signature="total_loss(step, n)",
-    facts=("H2", "K2", "K5"),
-    hints=(
-        "A loss holds its graph, and the graph everything that its step computed. What holds the losses?",
-        "`loss.detach()` has the number and no graph. It shares the loss's memory, so adding to it in place "
-        "would change the loss.",
-        "Begin with `total = 0`, and n times `total = total + step().detach()`: all stays on the device.",
-    ),
-)
 
 
 def ours(step, n):

@@ -185,3 +185,4 @@ def two_transfers(trial):
             log = watch()
             _run(trial, model, trial.randn(6, 5, seed=trial.seeds[2], on=start), log)
             expect_at_most(log, count, needed)
+    trial.second()

@@ -116,3 +116,4 @@ def few_transfers(trial):
             astray = [one for one in log.events.transfers if torch.device(one.target) not in places]
             headline = "something goes to {one.target}, which has no part in the sum"
             verbs.counts(astray, 0, headline, needed, MOVES)
+    trial.second()

@@ -102,3 +102,4 @@ def one_transfer_each(trial):
         expect_straight(log, tensors, device, itemsize=8)  # who adds in float64 may transfer float64
     _, log = trial.watched([trial.randn(4, 2, seed=seed) for seed in trial.seeds], trial.device)
     expect_at_most(log, 0, f"all are on {trial.device}: nothing has to move")
+    trial.second()

@@ -104,6 +104,7 @@ def parts_move_once(trial):
         away = tensors_in([part for part, device in placed if device != trial.device])
         needed, size = "one for each tensor of a part that is elsewhere", sum(one.nbytes for one in away)
         expect_at_most(log, len(away), needed, size, "cut first, then move")
+    trial.second()
 
 
 @scatter.row("a part on the CPU has arrived", only="accelerator")

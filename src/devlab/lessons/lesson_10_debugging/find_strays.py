@@ -149,6 +149,7 @@ def first_decides(trial):
     model.head = nn.Linear(2, 1, device=other).requires_grad_(False).eval()
     wanted = dict.fromkeys(("model.table", "model.head.weight", "model.head.bias"), "it is elsewhere")
     _expect(trial, model, {}, wanted)
+    trial.second()
 
 
 @find_strays.row("what is in place is not named; each once")

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised, where_raised
 from devlab.lessons.lesson_11_training_step import (
     CPU,
@@ -92,6 +92,12 @@ def numbers_on_the_device(trial):
             for number, model in enumerate(models):
                 trial.call(model, path if number else str(path), trial.device)
                 _expect_loaded(trial, model, wanted, Net(seed + 50))
+
+
+@load.row("on a device that is not the current one", only="accelerator")
+def not_the_current_device(trial):
+    with verbs.current(trial.second()):
+        numbers_on_the_device(trial)
 
 
 @load.row("a file from a device that is not here")

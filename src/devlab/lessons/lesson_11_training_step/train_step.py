@@ -31,7 +31,7 @@ train_step = lesson.exercise(
     hints=(
         "About seven lines: training mode, two moves, the forward with its loss, three calls for the "
         "gradients, and the return. Which of the three calls must come before `backward`?",
-        "`inputs, labels = batch`, each `.to(device, non_blocking=True)`; the loss is "
+        '`inputs, labels = batch`, each `.to(device, non_blocking=device.type == "cuda")`; the loss is '
         "`torch.nn.functional.cross_entropy(model(inputs), labels)`; then `optimizer.zero_grad()`, "
         "`loss.backward()`, `optimizer.step()`. What would `loss.item()` cost, and what can you return "
         "instead?",
@@ -225,3 +225,4 @@ def from_any_device(trial):
         headline = f"{{times}} for two tensors on {trial.other()}"
         asked = f"one transfer for each, straight to {trial.device}"
         verbs.counts(log.events.transfers, 2, headline, asked, "{routes}; {last.line}")
+    trial.second()

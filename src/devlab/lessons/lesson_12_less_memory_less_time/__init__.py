@@ -87,7 +87,7 @@ def furthest(model: nn.Module, wanted: nn.Module) -> tuple[str, float]:
     """Return the name of the parameter that is furthest from a model's of ours, and how far it is."""
     theirs = dict(wanted.named_parameters())
     away = {
-        name: float((one.detach().cpu().double() - theirs[name].detach().double()).abs().max())
+        name: float((one.detach().cpu().double() - theirs[name].detach().cpu().double()).abs().max())
         for name, one in model.named_parameters()
     }
     name = max(away, key=lambda one: (away[one] != away[one], away[one]))

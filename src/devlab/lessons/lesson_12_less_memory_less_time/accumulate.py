@@ -6,15 +6,31 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks.scene import most, must, scene
 from devlab.checks.isolation import seed_generators
+from devlab.checks.scene import most, must, scene
 from devlab.lessons.lesson_12_less_memory_less_time import (
     CLASSES,
     FEATURES,
+    lesson,
     make_model,
     make_optimizer,
     samples,
     soiled,
+)
+
+accumulate = lesson.exercise(
+    "accumulate",
+    signature="accumulate(model, batches, optimizer, device)",
+    facts=("F6",),
+    hints=(
+        "`backward` adds to `.grad`, so a backward for each batch and one step at the end will do. But the "
+        "mean of a batch of two counts as much as the mean of a batch of ten. How does each sample count "
+        "the same?",
+        "`samples = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's "
+        "part of the large mean is `loss * len(labels) / samples`.",
+        "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / "
+        "samples`, `part.backward()`, `total += part.detach()`; then one step, and `return total.item()`.",
+    ),
 )
 
 SIZES = ((7, 3, 1), (2, 9), (4,))
@@ -64,24 +80,6 @@ def ready(t, seed, sizes):
         make_optimizer(model),
         [samples(t, size, 10 * seed + place) for place, size in enumerate(sizes)],
     )
-
-
-from devlab.lessons.lesson_12_less_memory_less_time import lesson
-
-accumulate = lesson.exercise(
-    "accumulate",
-    signature="accumulate(model, batches, optimizer, device)",
-    facts=("F6",),
-    hints=(
-        "`backward` adds to `.grad`, so a backward for each batch and one step at the end will do. But the "
-        "mean of a batch of two counts as much as the mean of a batch of ten. How does each sample count "
-        "the same?",
-        "`samples = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's "
-        "part of the large mean is `loss * len(labels) / samples`.",
-        "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / "
-        "samples`, `part.backward()`, `total += part.detach()`; then one step, and `return total.item()`.",
-    ),
-)
 
 
 @scene(accumulate, ours, "the mean loss of all samples, a float")

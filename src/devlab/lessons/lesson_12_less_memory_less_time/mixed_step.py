@@ -4,16 +4,32 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from devlab.checks.scene import Seen, most, must, scene
 from devlab.lessons.lesson_12_less_memory_less_time import (
     CLASSES,
     FEATURES,
+    lesson,
     make_model,
     make_optimizer,
     noted,
     samples,
     soiled,
 )
-from devlab.checks.scene import Seen, most, must, scene
+
+mixed_step = lesson.exercise(
+    "mixed_step",
+    signature="mixed_step(model, batch, optimizer, scaler, device)",
+    facts=("F1", "F2", "F3"),
+    hints=(
+        "Two lines stand under `torch.autocast`: the forward and the loss. Some gradients are too small for "
+        "float16, so all are made larger first. What does that, and what undoes it before the step?",
+        "`with torch.autocast(device.type, dtype=torch.float16):` around forward and loss. After it, in "
+        "place of `loss.backward()` and `optimizer.step()`: `scaler.scale(loss).backward()`, then "
+        "`scaler.step(optimizer)`, which leaves a step with inf out, then `scaler.update()`.",
+        "Training mode, two moves, `optimizer.zero_grad()`, the block under autocast, the three calls of the "
+        "scaler, `return loss.detach()`.",
+    ),
+)
 
 SCALE = 1024.0
 TOO_LARGE = 2.0**26  # with this scale the gradient of any logit is inf in float16
@@ -52,24 +68,6 @@ def ready(t, seed, scale=SCALE):
 def parameters(model, when, within):
     for name, parameter in model.named_parameters():
         yield f"the parameter {name} after {when}", parameter.detach(), within
-
-
-from devlab.lessons.lesson_12_less_memory_less_time import lesson
-
-mixed_step = lesson.exercise(
-    "mixed_step",
-    signature="mixed_step(model, batch, optimizer, scaler, device)",
-    facts=("F1", "F2", "F3"),
-    hints=(
-        "Two lines stand under `torch.autocast`: the forward and the loss. Some gradients are too small for "
-        "float16, so all are made larger first. What does that, and what undoes it before the step?",
-        "`with torch.autocast(device.type, dtype=torch.float16):` around forward and loss. After it, in "
-        "place of `loss.backward()` and `optimizer.step()`: `scaler.scale(loss).backward()`, then "
-        "`scaler.step(optimizer)`, which leaves a step with inf out, then `scaler.update()`.",
-        "Training mode, two moves, `optimizer.zero_grad()`, the block under autocast, the three calls of the "
-        "scaler, `return loss.detach()`.",
-    ),
-)
 
 
 @scene(mixed_step, ours, "the loss in float32, on the device")
