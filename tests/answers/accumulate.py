@@ -94,7 +94,7 @@ def weight_given_to_backward(model, batches, optimizer, device):
     return float(total)
 
 
-@wrong("the mean of the batches' means", row=LOSS)
+@wrong("that is the mean of the batches' means: a small batch counts like a large one", row=LOSS)
 def mean_of_means(model, batches, optimizer, device):
     total = 0
     optimizer.zero_grad()
@@ -107,7 +107,7 @@ def mean_of_means(model, batches, optimizer, device):
     return total.item()
 
 
-@wrong("the batches' means were averaged", row=STEP)
+@wrong("the batches' means were averaged: a small batch counts like a large one", row=STEP)
 def gradient_of_the_mean_of_means(model, batches, optimizer, device):
     total = 0
     optimizer.zero_grad()
@@ -120,7 +120,7 @@ def gradient_of_the_mean_of_means(model, batches, optimizer, device):
     return total.item() / count(batches)
 
 
-@wrong("the batches' means were added up", row=STEP)
+@wrong("the batches' means were added up, and the mean over all samples is asked", row=STEP)
 def adds_up(model, batches, optimizer, device):
     total = 0
     optimizer.zero_grad()
@@ -133,7 +133,7 @@ def adds_up(model, batches, optimizer, device):
     return total.item() / count(batches)
 
 
-@wrong("that is the gradient of the sum over all samples", row=STEP)
+@wrong("that is the gradient of the sum over all samples, and their mean is asked", row=STEP)
 def of_the_sum(model, batches, optimizer, device):
     total = 0
     optimizer.zero_grad()
@@ -146,7 +146,7 @@ def of_the_sum(model, batches, optimizer, device):
     return total.item() / count(batches)
 
 
-@wrong("the optimizer took 3 steps for 3 batches", row=LOSS)
+@wrong("the optimizer took 3 steps for 3 batches: one is asked for all of them", row=LOSS)
 def a_step_in_each(model, batches, optimizer, device):
     total = 0
     for batch in batches:
@@ -159,7 +159,7 @@ def a_step_in_each(model, batches, optimizer, device):
     return total.item() / count(batches)
 
 
-@wrong("only the last batch's part was used", row=STEP)
+@wrong("only the last batch's part was used: zero_grad comes once, before the first", row=STEP)
 def zeroes_in_each(model, batches, optimizer, device):
     total, samples = 0, count(batches)
     for batch in batches:
@@ -172,7 +172,7 @@ def zeroes_in_each(model, batches, optimizer, device):
     return total.item()
 
 
-@wrong("gradients from before were counted", row=STEP)
+@wrong("gradients from before were counted: call zero_grad before the first backward", row=STEP)
 def forgets_to_zero(model, batches, optimizer, device):
     total, samples = 0, count(batches)
     for batch in batches:
@@ -194,7 +194,7 @@ def one_large_batch(model, batches, optimizer, device):
     return loss.item()
 
 
-@wrong("before it were still kept", row=ONE)
+@wrong("when a forward began, the graphs of 3 batches before it were still kept", row=ONE)
 def one_backward_for_all(model, batches, optimizer, device):
     total = 0
     for batch in batches:
@@ -207,7 +207,7 @@ def one_backward_for_all(model, batches, optimizer, device):
     return loss.item()
 
 
-@wrong("before it were still kept", row=ONE)
+@wrong("when a forward began, the graphs of 3 batches before it were still kept", row=ONE)
 def keeps_the_graphs(model, batches, optimizer, device):
     losses, samples = [], count(batches)
     optimizer.zero_grad()
@@ -231,7 +231,7 @@ def trains_whatever_it_is_told(model, batches, optimizer, device):
     return weighted(model, batches, optimizer, device)
 
 
-@wrong("the host waited for {device} 3 times", row=WAITS)
+@wrong("the host waited for {device} 3 times: .item()", row=WAITS)
 def waits_for_each(model, batches, optimizer, device):
     total, samples = 0.0, count(batches)
     optimizer.zero_grad()
@@ -244,7 +244,7 @@ def waits_for_each(model, batches, optimizer, device):
     return total
 
 
-@wrong("was a step taken?", row=STEP)
+@wrong("no parameter has changed: was a step taken?", row=STEP)
 def forgets_the_step(model, batches, optimizer, device):
     total, samples = 0, count(batches)
     optimizer.zero_grad()
@@ -293,7 +293,7 @@ def forgets_the_labels(model, batches, optimizer, device):
     return total.item()
 
 
-@wrong("is not where one step by the gradient of all samples' mean takes it", row=STEP)
+@wrong("weight is not where one step by the gradient of all samples' mean takes it", row=STEP)
 def clipped(model, batches, optimizer, device):
     total, samples = 0, count(batches)
     optimizer.zero_grad()
@@ -307,7 +307,7 @@ def clipped(model, batches, optimizer, device):
     return total.item()
 
 
-@wrong("gradients from before were counted", row=STEP)
+@wrong("gradients from before were counted: call zero_grad before the first backward", row=STEP)
 def zeroes_by_a_product(model, batches, optimizer, device):
     total, samples = 0, count(batches)
     for parameter in model.parameters():

@@ -136,7 +136,7 @@ def backward_inside(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("without autocast for", row=AUTOCAST)
+@wrong("the forward ran without autocast for 'cpu'", row=AUTOCAST)
 def no_autocast(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -174,7 +174,7 @@ def parameters_made_half(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("the loss is torch.float16", row=LOSS)
+@wrong("the loss is torch.float16, not torch.float32", row=LOSS)
 def loss_outside_in_float16(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -188,7 +188,7 @@ def loss_outside_in_float16(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("the loss was computed in float16", row=LOSS)
+@wrong("the loss was computed in float16: it belongs under autocast, too", row=LOSS)
 def float16_made_float32(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -202,7 +202,7 @@ def float16_made_float32(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("gradients from before were counted", row=STEP)
+@wrong("gradients from before were counted: call zero_grad before backward", row=STEP)
 def forgets_zero_grad(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -214,7 +214,9 @@ def forgets_zero_grad(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("the optimizer stepped by itself, with gradients that are still scaled", row=STEP)
+@wrong(
+    "the optimizer stepped by itself, with gradients that are still scaled: scaler.step unscales", row=STEP
+)
 def steps_by_the_optimizer(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -226,7 +228,7 @@ def steps_by_the_optimizer(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("a step was taken on gradients that are inf", row=INF)
+@wrong("a step was taken on gradients that are inf: 0.weight has changed", row=INF)
 def takes_every_step(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -240,7 +242,7 @@ def takes_every_step(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("the scale was not halved", row=INF)
+@wrong("the scale was not halved after gradients that are inf", row=INF)
 def no_scaler(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -292,7 +294,7 @@ def scaler_without_scale(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("that is the scaled loss", row=LOSS)
+@wrong("that is the scaled loss, and the loss itself is asked", row=LOSS)
 def returns_the_scaled_loss(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -319,7 +321,7 @@ def forgets_to_detach(model, batch, optimizer, scaler, device):
     return loss
 
 
-@wrong("the loss is a Python number", row=LOSS)
+@wrong("the loss is a Python number: the host waited for it", row=LOSS)
 def returns_item(model, batch, optimizer, scaler, device):
     return plain(model, batch, optimizer, scaler, device).item()
 
@@ -336,7 +338,7 @@ def leaves_the_mode(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("the host waited for {device} 2 times", row=WAITS)
+@wrong("the host waited for {device} 2 times: .item()", row=WAITS)
 def looks_at_the_scale(model, batch, optimizer, scaler, device):
     before = scaler.get_scale()
     loss = plain(model, batch, optimizer, scaler, device)
@@ -345,7 +347,7 @@ def looks_at_the_scale(model, batch, optimizer, scaler, device):
     return loss
 
 
-@wrong("is not where a step by this batch's unscaled gradient takes it", row=STEP)
+@wrong("weight is not where a step by this batch's unscaled gradient takes it", row=STEP)
 def clipped(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)
@@ -360,7 +362,7 @@ def clipped(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-@wrong("has not changed: was a step taken?", row=STEP)
+@wrong("the parameter weight has not changed: was a step taken?", row=STEP)
 def zeroes_by_a_product(model, batch, optimizer, scaler, device):
     model.train()
     x, y = moved(batch, device)

@@ -126,7 +126,10 @@ def epsilon_too_small_for_half(x):
     return (x - x.mean(0)) / (x.std(0) + 1e-8)
 
 
-@wrong("the population deviation (n), not the sample's (n - 1)", row="mean 0 and deviation 1 in each column")
+@wrong(
+    "this is the population deviation (n), not the sample's (n - 1)",
+    row="mean 0 and deviation 1 in each column",
+)
 def population(x):
     return (x - x.mean(0)) / (x.std(0, correction=0) + 1e-6)
 
@@ -146,7 +149,9 @@ def rows_without_keepdim(x):
     return (x - x.mean(1)) / x.std(1)
 
 
-@wrong("divided by the variance, not the deviation", row="mean 0 and deviation 1 in each column")
+@wrong(
+    "the columns were divided by the variance, not the deviation", row="mean 0 and deviation 1 in each column"
+)
 def variance(x):
     return (x - x.mean(0)) / (x.var(0) + 1e-6)
 
@@ -156,7 +161,10 @@ def centred_only(x):
     return x - x.mean(0)
 
 
-@wrong("the columns were scaled to a range", row="mean 0 and deviation 1 in each column")
+@wrong(
+    "the columns were scaled to a range, not to mean 0 and deviation 1",
+    row="mean 0 and deviation 1 in each column",
+)
 def min_max(x):
     low, high = x.amin(0), x.amax(0)
     return (x - low) / (high - low + 1e-6)
@@ -181,7 +189,7 @@ def always_float32(x):
     return (wide - wide.mean(0)) / (wide.std(0) + 1e-6)
 
 
-@wrong("digits of a float64 table were lost", row="the dtype stays what it was")
+@wrong("digits of a float64 table were lost: it was float32 on the way", row="the dtype stays what it was")
 def float32_on_the_way(x):
     wide = x.float()
     return ((wide - wide.mean(0)) / (wide.std(0) + 1e-6)).to(x.dtype)
@@ -237,12 +245,12 @@ def in_place_after_the_graph(x):
     return result
 
 
-@wrong("the result is None", row="mean 0 and deviation 1 in each column")
+@wrong("the result is None: is a `return` missing?", row="mean 0 and deviation 1 in each column")
 def prints(x):
     print((x - x.mean(0)) / x.std(0))
 
 
-@wrong("is a NumPy array, not a tensor", row="mean 0 and deviation 1 in each column")
+@wrong("the result is a NumPy array, not a tensor", row="mean 0 and deviation 1 in each column")
 def gives_numpy(x):
     table = x.detach().cpu().double().numpy()
     return (table - np.mean(table, 0)) / np.std(table, 0, ddof=1)
@@ -470,7 +478,10 @@ def by_numpy_in_float64(x):
     return torch.from_numpy((table - table.mean(0)) / spread).to(x.device, x.dtype)
 
 
-@wrong("numbers near 1000 lost its digits", row="mean 0 and deviation 1 in each column")
+@wrong(
+    "the deviation of numbers near 1000 lost its digits, as a difference of squares does",
+    row="mean 0 and deviation 1 in each column",
+)
 def by_the_mean_of_the_squares(x):
     count, mean = len(x), x.mean(0)
     variance = (x.square().mean(0) - mean.square()) * count / (count - 1)
@@ -485,13 +496,16 @@ def divided_first(x):
     return x / spread - x.mean(0) / spread
 
 
-@wrong("column 3 became zeros, as a constant column does", row="mean 0 and deviation 1 in each column")
+@wrong(
+    "column 3 became zeros, as a constant column does, and it is not constant",
+    row="mean 0 and deviation 1 in each column",
+)
 def a_zero_makes_a_column_constant(x):
     constant = (x == 0).any(0) | (x == x[0]).all(0)
     return ((x - x.mean(0)) / x.std(0)).masked_fill(constant, 0)
 
 
-@wrong("values", row="mean 0 and deviation 1 in each column")
+@wrong("the values of the result are wrong", row="mean 0 and deviation 1 in each column")
 def a_zero_leaves_a_column_undivided(x):
     spread = x.std(0)
     return (x - x.mean(0)) / torch.where((x == 0).any(0) | (spread == 0), 1, spread)

@@ -60,7 +60,7 @@ def all_without_gradients(step, n):
         return sum(step() for _ in range(n))
 
 
-@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
+@wrong("6 graphs of earlier steps were still alive as the last of 7 began", row="no graph outlives its step")
 def keeps_the_graphs(step, n):
     total = 0
     for _ in range(n):
@@ -68,7 +68,7 @@ def keeps_the_graphs(step, n):
     return total
 
 
-@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
+@wrong("6 graphs of earlier steps were still alive as the last of 7 began", row="no graph outlives its step")
 def detaches_at_the_end(step, n):
     total = 0
     for _ in range(n):
@@ -76,12 +76,12 @@ def detaches_at_the_end(step, n):
     return total.detach()
 
 
-@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
+@wrong("6 graphs of earlier steps were still alive as the last of 7 began", row="no graph outlives its step")
 def stacks_the_losses(step, n):
     return torch.stack([step() for _ in range(n)]).sum().detach()
 
 
-@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
+@wrong("6 graphs of earlier steps were still alive as the last of 7 began", row="no graph outlives its step")
 def through_data_at_the_end(step, n):
     losses = []
     for _ in range(n):
@@ -89,12 +89,12 @@ def through_data_at_the_end(step, n):
     return sum(loss.data for loss in losses)
 
 
-@wrong("memory grows with every step", row="memory does not grow with n")
+@wrong("memory grows with every step: something of each is kept", row="memory does not grow with n")
 def stacks_detached(step, n):
     return torch.stack([step().detach() for _ in range(n)]).sum()
 
 
-@wrong("the program waited for", row="no wait at each step")
+@wrong("the program waited for {device} 6 times: .item()", row="no wait at each step")
 def item_each_step(step, n):
     total, device = 0.0, None
     for _ in range(n):
@@ -104,7 +104,7 @@ def item_each_step(step, n):
     return torch.tensor(total, device=device)
 
 
-@wrong("the program waited for", row="no wait at each step")
+@wrong("the program waited for {device} 6 times: .cpu()", row="no wait at each step")
 def through_the_cpu(step, n):
     total, device = 0, None
     for _ in range(n):
@@ -114,12 +114,15 @@ def through_the_cpu(step, n):
     return total.to(device)
 
 
-@wrong("is a float, not a tensor", row="the sum of n losses, where they are")
+@wrong("the result is a float, not a tensor", row="the sum of n losses, where they are")
 def a_python_number(step, n):
     return sum(step().item() for _ in range(n))
 
 
-@wrong("was changed: `detach` shares its memory", row="the losses stay as they are")
+@wrong(
+    "loss 0 was changed: `detach` shares its memory, and something was added in place",
+    row="the losses stay as they are",
+)
 def in_place_on_the_first(step, n):
     total = step().detach()
     for _ in range(n - 1):
@@ -127,7 +130,10 @@ def in_place_on_the_first(step, n):
     return total
 
 
-@wrong("was changed: `detach` shares its memory", row="the losses stay as they are")
+@wrong(
+    "loss 0 was changed: `detach` shares its memory, and something was added in place",
+    row="the losses stay as they are",
+)
 def in_place_on_its_data(step, n):
     total = step().data
     for _ in range(n - 1):
@@ -135,7 +141,7 @@ def in_place_on_its_data(step, n):
     return total
 
 
-@wrong("is not zero-dimensional", row="the sum of n losses, where they are")
+@wrong("the result is not zero-dimensional", row="the sum of n losses, where they are")
 def one_element(step, n):
     total = step().detach().reshape(1)
     for _ in range(n - 1):
@@ -143,7 +149,7 @@ def one_element(step, n):
     return total
 
 
-@wrong("the result is on cpu", row="the sum of n losses, where they are")
+@wrong("the result is on cpu, not {device}", row="the sum of n losses, where they are")
 def on_the_cpu(step, n):
     total = torch.zeros(())
     for _ in range(n):
@@ -151,7 +157,10 @@ def on_the_cpu(step, n):
     return total
 
 
-@wrong("that is the mean of the losses", row="the sum of n losses, where they are")
+@wrong(
+    "that is the mean of the losses, and the task asks for their sum",
+    row="the sum of n losses, where they are",
+)
 def the_mean(step, n):
     total = 0
     for _ in range(n):
@@ -210,7 +219,10 @@ def by_a_buffer_of_eight(step, n):
     return total + torch.stack(few).sum() if few else total
 
 
-@wrong("after the call the graph of a step is still alive", row="no graph outlives its step")
+@wrong(
+    "after the call the graph of a step is still alive: something holds a loss",
+    row="no graph outlives its step",
+)
 def keeps_the_last_loss(step, n):
     total = 0
     for _ in range(n):
@@ -246,7 +258,7 @@ def in_half(step, n):
     return total.half()
 
 
-@wrong("6 graphs of earlier steps", row="no graph outlives its step")
+@wrong("6 graphs of earlier steps were still alive as the last of 7 began", row="no graph outlives its step")
 def sum_of_a_list(step, n):
     return sum([step() for _ in range(n)]).detach()
 
@@ -259,7 +271,7 @@ def a_step_for_its_form(step, n):
     return t
 
 
-@wrong("2 graphs of earlier steps were still alive", row="no graph outlives its step")
+@wrong("2 graphs of earlier steps were still alive as the last of 7 began", row="no graph outlives its step")
 def keeps_the_last_two(step, n):
     total, last, before = 0, None, None
     for _ in range(n):

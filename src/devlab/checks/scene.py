@@ -267,7 +267,9 @@ def compare(mine: Seen, ours: Seen | None) -> None:
     else:
         expect.kind(got, type(wanted), expect.a_type(wanted), mine.what)
         if mine.within is None or not isinstance(wanted, float):
-            expect.equal(got, wanted, f"{mine.what} is {_word(got)}, not {_word(wanted)}")
+            if got != wanted:
+                headline = f"{mine.what} is {_word(got)}, not {_word(wanted)}"
+                expect.fail(headline, asked or _word(wanted), got)
         elif not abs(got - wanted) <= mine.within * max(1, abs(wanted)):
             expect.fail(f"{mine.what} is wrong", f"{asked}{': ' * bool(asked)}{wanted:.6g}", f"{got:.6g}")
 

@@ -37,6 +37,7 @@ class Ours(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.long))
 
     def forward(self, x):
+        """Return x without the mean of all rows seen so far."""
         if self.training:
             with torch.no_grad():
                 self.count += len(x)

@@ -65,7 +65,7 @@ OTHERS = (
 
 
 def times_of(rows, inner, columns, dtype, chip):
-    """Return the seconds of the launch, of the bytes and of the operations, by the regime; and the intensity."""
+    """Return the seconds of launch, bytes and operations, by the regime, and the intensity."""
     moved = dtype.itemsize * (rows * inner + inner * columns + rows * columns)
     operations = 2 * rows * inner * columns
     rate = chip["half_rate" if dtype in specs.HALF else "rate"]
@@ -97,14 +97,14 @@ def answered(t, *call):
 
 def intensity(t, *counted):
     got = answered(t, *counted, REFERENCE)[1]
-    yield Seen("the intensity", got, 1e-9, note=": operations ÷ the bytes that are read and written")
+    yield Seen("the intensity", got, 1e-9, asked="operations ÷ the bytes that are read and written")
 
 
 def regimes(t, *calls):
     for call in calls:
         launch, moving, computing = (f"{1e6 * one:.3g} µs" for one in times_of(*call)[0].values())
-        note = f": launch {launch}, bytes {moving}, operations {computing}"
-        yield Seen("the regime", answered(t, *call)[0], note=note)
+        asked = f"the longest of: launch {launch}, bytes {moving}, operations {computing}"
+        yield Seen("the regime", answered(t, *call)[0], asked=asked)
 
 
 @scene(regime, ours, "the arithmetic intensity in float32")
