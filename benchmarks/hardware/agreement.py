@@ -26,6 +26,7 @@ class Comparison:
     recording: str
     agree: Callable[[object, object], bool]
     asked: Callable[[object], bool] = lambda case: True
+    simulated_by: str | None = None  # the module that asks the simulator, where it is not the recording's own
     by_release: Callable[[object, object], bool] = lambda there, here: False
 
 
@@ -61,14 +62,15 @@ def _of_both(question: Callable[[dict], object]) -> Callable[[dict, dict], bool]
 COMPARISONS = {
     "allocator": Comparison("allocator", lambda there, here: there == here),
     "synchronizations": Comparison("synchronizations", lambda there, here: there == here),
-    "mixed devices": Comparison(
-        "mixed_devices", lambda there, here: _translated(there) == _translated(here)
+    "copies that wait": Comparison(
+        "measured", lambda there, here: there == here, simulated_by="copies_that_wait"
     ),
+    "mixed devices": Comparison("mixed_devices", lambda there, here: _translated(there) == _translated(here)),
     "operators by dtype": Comparison(
         "operators_by_dtype",
         lambda there, here: "sample" not in here and ("ok" in there) == ("ok" in here),
         asked=lambda row: "sample" not in row,
-        by_release=lambda there, here: (there["cpu"] is True) != (here.get("cpu") is True),
+        by_release=lambda there, here: "sample" in here or (there["cpu"] is True) != (here["cpu"] is True),
     ),
     "operators that wait": Comparison("operators_waits_and_bytes", _of_both(_waits), asked=_ran),
     "bytes kept": Comparison("operators_waits_and_bytes", _of_both(lambda row: row["kept"]), asked=_ran),
@@ -88,13 +90,17 @@ def read(path: Path) -> tuple[dict[str, str], dict[str, object]]:
 
 
 def path_of(folder: Path, recording: str) -> Path:
-    """Return where a folder has, or is to have, a recording: rows in a compressed file, or one JSON object."""
+    """Return where a folder has a recording: compressed rows of operators, or one JSON object."""
     rows = recording.startswith("operators_")
     return folder / f"{recording}{'.jsonl.gz' if rows else '.json'}"
 
 
 def cases_of(comparison: str, cases: dict[str, object]) -> dict[str, object]:
     """Return the single answers that are compared: of late errors, one for each case and mode."""
+    if comparison == "copies that wait" and "held_by_copies" in cases:
+        from hardware.copies_that_wait import by_time
+
+        return by_time(cases["held_by_copies"])
     if comparison != "late errors":
         return cases
     return {
@@ -104,13 +110,19 @@ def cases_of(comparison: str, cases: dict[str, object]) -> dict[str, object]:
     }
 
 
+def recorded_cases(folder: Path, comparison: str) -> dict[str, object]:
+    """Return what the GPU answered in each case of a comparison."""
+    _, cases = read(path_of(folder, COMPARISONS[comparison].recording))
+    return cases_of(comparison, cases)
+
+
 def known(folder: Path, comparison: str) -> dict[str, str]:
     """Return the reason of every difference that is listed in a folder, by case."""
     path = folder / KNOWN
     if not path.exists():
         return {}
     families = json.loads(path.read_text(encoding="utf-8"))["cases"].get(comparison, {})
-    return {case: reason for reason, cases in families.items() for case in _spelt_out(cases)}
+    return {case: reason for reason, cases in families.items() for case in spelt_out(cases)}
 
 
 def drop(folder: Path, comparison: str, mended: Iterable[str]) -> None:
@@ -133,7 +145,7 @@ def _without(cases: list[str] | dict[str, str], gone: set[str]) -> list[str] | d
     return {op: dtypes for op, dtypes in left.items() if dtypes}
 
 
-def _spelt_out(cases: list[str] | dict[str, str]) -> Iterable[str]:
+def spelt_out(cases: list[str] | dict[str, str]) -> Iterable[str]:
     """Yield the cases of a family: a list of them, or the dtypes of each operator."""
     if isinstance(cases, list):
         yield from cases
@@ -163,7 +175,9 @@ class Agreement:
     def __str__(self) -> str:
         same = self.asked - len(self.differing)
         words = f"{self.comparison:<20} {same:>6,} of {self.asked:>6,} agree"
-        lines = [words + (f", {len(self.new)} differences are new" if self.new else "")]
+        if count := len(self.new):
+            words += f", {count} difference{' is' if count == 1 else 's are'} new"
+        lines = [words]
         lines += [f"    mended, to be taken out of {KNOWN}: {case}" for case in self.mended]
         lines += [
             f"    new: {case}\n        GPU       {there}\n        simulator {here}"
@@ -173,20 +187,17 @@ class Agreement:
 
 
 def compared(folder: Path, comparison: str, here: dict[str, object], names=None) -> Agreement:
-    """Compare the simulator's answers with the recording in `folder`; `names` are those to look at (None: all).
+    """Compare the simulator's answers with a folder's recording, in the cases of `names` (None: in all).
 
     Raises:
         ValueError: when a case was recorded that the simulator was not asked, and `names` has it.
     """
     rule = COMPARISONS[comparison]
-    _, cases = read(path_of(folder, rule.recording))
-    there, here = cases_of(comparison, cases), cases_of(comparison, here)
+    there, here = recorded_cases(folder, comparison), cases_of(comparison, here)
     asked = [name for name, case in there.items() if rule.asked(case) and (names is None or name in names)]
     if lost := [name for name in asked if name not in here]:
         raise ValueError(f"the recording has cases of {comparison} that are no longer asked: {lost}")
-    differing = {
-        name: (there[name], here[name]) for name in asked if not rule.agree(there[name], here[name])
-    }
+    differing = {name: (there[name], here[name]) for name in asked if not rule.agree(there[name], here[name])}
     reasons = {name: why for name, why in known(folder, comparison).items() if name in set(asked)}
     return Agreement(comparison, len(asked), differing, reasons)
 
@@ -195,9 +206,7 @@ def totals(folder: Path) -> dict[str, tuple[int, int]]:
     """Return, by comparison, how many cases agree but for the listed differences, and how many there are."""
     counts = {}
     for comparison, rule in COMPARISONS.items():
-        path = path_of(folder, rule.recording)
-        if path.exists():
-            cases = cases_of(comparison, read(path)[1]).values()
-            asked = sum(rule.asked(case) for case in cases)
+        if path_of(folder, rule.recording).exists():
+            asked = sum(rule.asked(case) for case in recorded_cases(folder, comparison).values())
             counts[comparison] = asked - len(known(folder, comparison)), asked
     return counts

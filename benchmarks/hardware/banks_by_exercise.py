@@ -23,7 +23,7 @@ def names() -> list[str]:
 
 
 def record(device: torch.device, exercises: list[str] | None = None) -> dict[str, dict]:
-    """Return, for each exercise, how many answers are right and wrong, and the verdict on each misjudged one."""
+    """Return how many answers of each exercise are right and wrong, and each verdict that misjudged."""
     exercises = names() if exercises is None else exercises
     timed = [name for name in exercises if name in TIMED]
     others = [name for name in exercises if name not in TIMED]
@@ -35,7 +35,7 @@ def record(device: torch.device, exercises: list[str] | None = None) -> dict[str
 
 
 def ask(name: str, device: torch.device) -> dict[str, object]:
-    """Return what became of the bank of one exercise; devlab judges on the device that DEVLAB_DEVICE names."""
+    """Return what became of one bank; devlab judges on the CPU and the device that DEVLAB_DEVICE names."""
     answers = load(ANSWERS / f"{name}.py")
     right = sum(answer.fragment is None for answer in answers)
     misjudged = {}

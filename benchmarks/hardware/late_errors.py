@@ -62,7 +62,7 @@ def cases(device: torch.device) -> dict[str, object]:
         "nan to int": lambda: whole(nan).long(),
         "repeat_interleave negative": lambda: torch.repeat_interleave(numbers(1, -2)),
         "masked_scatter too few": lambda: x.masked_scatter_(x > 0, torch.ones(2, device=device)),
-        "max_unpool": lambda: F.max_unpool1d(torch.ones(1, 1, 2, device=device), numbers(0, 99)[None, None], 2),
+        "max_unpool": lambda: F.max_unpool1d(pair[:1, None, :2], numbers(0, 99)[None, None], 2),
         "ctc_loss": lambda: F.ctc_loss(
             torch.randn(5, 1, 3, device=device).log_softmax(-1),
             numbers(9)[None],

@@ -105,22 +105,26 @@ def held_by_copies(watch: Stopwatch, small: bool) -> dict[str, float]:
     square = torch.randn(*[256 if small else 8192] * 2, device=device)
     figures = {"seconds of the work in front": watch.whole(lambda: square @ square, 5)}
     for kib in COPIES[:4] if small else COPIES:
-        pageable, back = torch.ones(kib * 256), torch.ones(kib * 256)
-        pinned, pinned_back = pageable.pin_memory(), back.pin_memory()
-        x = torch.ones(kib * 256, device=device)
-        copies = {
-            "pageable.to(device)": lambda: pageable.to(device),
-            "pageable.to(device, non_blocking)": lambda: pageable.to(device, non_blocking=True),
-            "pinned.to(device)": lambda: pinned.to(device),
-            "pinned.to(device, non_blocking)": lambda: pinned.to(device, non_blocking=True),
-            "x.cpu()": lambda: x.cpu(),
-            "x.to(cpu, non_blocking)": lambda: x.to("cpu", non_blocking=True),
-            "pageable.copy_(x, non_blocking)": lambda: back.copy_(x, non_blocking=True),
-            "pinned.copy_(x, non_blocking)": lambda: pinned_back.copy_(x, non_blocking=True),
-        }
-        for name, copy in copies.items():
+        for name, copy in copies(device, kib).items():
             figures[f"{name}, {kib} KiB"] = watch.behind(lambda: square @ square, copy)
     return figures
+
+
+def copies(device: torch.device, kib: int) -> dict:
+    """Return every kind of copy of some KiB."""
+    pageable, back = torch.ones(kib * 256), torch.ones(kib * 256)
+    pinned, pinned_back = pageable.pin_memory(), back.pin_memory()
+    x = torch.ones(kib * 256, device=device)
+    return {
+        "pageable.to(device)": lambda: pageable.to(device),
+        "pageable.to(device, non_blocking)": lambda: pageable.to(device, non_blocking=True),
+        "pinned.to(device)": lambda: pinned.to(device),
+        "pinned.to(device, non_blocking)": lambda: pinned.to(device, non_blocking=True),
+        "x.cpu()": lambda: x.cpu(),
+        "x.to(cpu, non_blocking)": lambda: x.to("cpu", non_blocking=True),
+        "pageable.copy_(x, non_blocking)": lambda: back.copy_(x, non_blocking=True),
+        "pinned.copy_(x, non_blocking)": lambda: pinned_back.copy_(x, non_blocking=True),
+    }
 
 
 def transfers(watch: Stopwatch, small: bool) -> dict[str, float]:

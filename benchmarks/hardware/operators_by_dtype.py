@@ -6,12 +6,9 @@ import warnings
 import torch
 from hardware import samples
 
-DTYPES = {
-    name: getattr(torch, name)
-    for name in (
-        "float32 float64 float16 bfloat16 complex64 complex32 int64 int32 uint8 int8 bool uint16".split()
-    )
-}
+FLOATS = ("float32", "float64", "float16", "bfloat16", "complex64", "complex32")
+OTHERS = ("int64", "int32", "uint8", "int8", "bool", "uint16")
+DTYPES = {name: getattr(torch, name) for name in (*FLOATS, *OTHERS)}
 database = functools.cache(samples.database)
 
 

@@ -71,7 +71,7 @@ def _followed(recording: str, device, file: Path, hand: list[str], variables: di
 
 
 def answer_part(recording, device: torch.device, file: Path) -> int:
-    """Answer the questions that stand on standard input, each into a line of `file`; return the exit status."""
+    """Answer the questions on standard input, into the lines of `file`; return the exit status."""
     with file.open("a", encoding="utf-8") as lines:
 
         def write(row: dict) -> None:

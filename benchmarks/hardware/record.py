@@ -112,7 +112,7 @@ def write(name: str, device, folder: Path) -> Path:
 
 
 def compare(folder: Path, *, drop_mended: bool = False) -> int:
-    """Print where the simulator agrees with a folder's recordings; the status is 1 where a list is not right."""
+    """Print where the simulator agrees with a folder; the status is 1 where its list is not right."""
     from hardware import agreement
 
     device, answers, status = wake("sim"), {}, 0
@@ -121,9 +121,10 @@ def compare(folder: Path, *, drop_mended: bool = False) -> int:
         if not agreement.path_of(folder, rule.recording).exists():
             print(f"{comparison:<20} not recorded")
             continue
-        if rule.recording not in answers:
-            answers[rule.recording] = asked(rule.recording, device)
-        found = agreement.compared(folder, comparison, answers[rule.recording])
+        module = rule.simulated_by or rule.recording
+        if module not in answers:
+            answers[module] = asked(module, device)
+        found = agreement.compared(folder, comparison, answers[module])
         print(found, flush=True)
         if drop_mended:
             agreement.drop(folder, comparison, found.mended)

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sys
+import threading
 import types
 import unittest
 import warnings
@@ -69,8 +70,8 @@ def told(error: BaseException) -> list[str]:
 
 @contextlib.contextmanager
 def time_limit(seconds: int = SECONDS):
-    """Let what runs inside raise TimeoutError after some seconds, where the system has such an alarm."""
-    if not hasattr(signal, "SIGALRM"):
+    """Let what runs inside raise TimeoutError after some seconds, where the system can ring a main thread."""
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
         yield
         return
 

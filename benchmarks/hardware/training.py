@@ -140,8 +140,8 @@ def trained(
             return loss
 
         first, _ = _timed(watch, step, 1)
-        _timed(watch, step, 2)
-        seconds, host = _timed(watch, step, steps)
+        _timed(watch, step, 1 if small else 2)
+        seconds, host = _timed(watch, step, 1 if small else steps)
         loss = step().item()
     except Exception as error:
         return {"error": str(error)[:400]}
@@ -222,7 +222,7 @@ def loading(watch: Stopwatch, small: bool) -> dict[str, float]:
 
 
 def memory_by_phase(watch: Stopwatch, small: bool) -> dict[str, object]:
-    """Bytes after each phase of the first two steps, their peaks, and the words of an allocation that fails."""
+    """Bytes after each phase of two steps, their peaks, and the words of an allocation that fails."""
     device, books = watch.device, torch.accelerator
     gc.collect()
     books.empty_cache()
