@@ -116,21 +116,25 @@ def recorded_cases(folder: Path, comparison: str) -> dict[str, object]:
     return cases_of(comparison, cases)
 
 
+def families(folder: Path) -> dict[str, dict[str, list[str] | dict[str, str]]]:
+    """Return what a folder lists as different: by comparison, the cases of each reason."""
+    path = folder / KNOWN
+    return json.loads(path.read_text(encoding="utf-8"))["cases"] if path.exists() else {}
+
+
 def known(folder: Path, comparison: str) -> dict[str, str]:
     """Return the reason of every difference that is listed in a folder, by case."""
-    path = folder / KNOWN
-    if not path.exists():
-        return {}
-    families = json.loads(path.read_text(encoding="utf-8"))["cases"].get(comparison, {})
-    return {case: reason for reason, cases in families.items() for case in spelt_out(cases)}
+    reasons = families(folder).get(comparison, {})
+    return {case: reason for reason, cases in reasons.items() for case in spelt_out(cases)}
 
 
 def drop(folder: Path, comparison: str, mended: Iterable[str]) -> None:
     """Take cases that no longer differ out of a folder's list, and families that are empty then."""
     path, gone = folder / KNOWN, set(mended)
+    if not gone:
+        return
     listed = json.loads(path.read_text(encoding="utf-8"))
-    families = listed["cases"].get(comparison, {})
-    left = {why: _without(cases, gone) for why, cases in families.items()}
+    left = {why: _without(cases, gone) for why, cases in listed["cases"][comparison].items()}
     listed["cases"][comparison] = {why: cases for why, cases in left.items() if cases}
     path.write_text(json.dumps(listed, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

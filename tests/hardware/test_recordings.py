@@ -32,6 +32,10 @@ WHOLE = [
 PAIRS, OPERATORS = 31, 4
 
 
+OWN = "device memory bytes/s (add_ 1 GiB, read + written)"
+PRODUCT = "matrix product, float32, 1024 x 1024"
+
+
 def shares(count: int) -> list:
     """Return the numbers of the shares of a long comparison, of which `make test` tries the first."""
     return [pytest.param(place, marks=[pytest.mark.thorough] if place else []) for place in range(count)]
@@ -97,7 +101,7 @@ def asked(name: str, share: int, of: int) -> dict[str, dict]:
 
 def test_every_listed_difference_is_of_a_recorded_case(folder):
     """With a reason in words, and each case once."""
-    families = json.loads((folder / agreement.KNOWN).read_text(encoding="utf-8"))["cases"]
+    families = agreement.families(folder)
     assert families.keys() <= agreement.COMPARISONS.keys()
     for comparison, reasons in families.items():
         cases = agreement.recorded_cases(folder, comparison)
@@ -135,6 +139,42 @@ def test_the_page_says_how_the_banks_were_judged():
     words = r"Of the ([\d,]+) answers of the banks, (\d+) right ones were refused and (\d+) wrong ones passed"
     told = re.search(words, page)
     assert [int(count.replace(",", "")) for count in told.groups()] == [answers, right, passed]
+
+
+def test_the_page_about_borrowing_shows_what_the_h200_took():
+    """Each figure of the example's column, from the recording that has it, in the digits that stand there."""
+    cases = {name: agreement.read(RECORDED / "h200" / f"{name}.json")[1] for name in record.RECORDINGS[:7]}
+    basics, copies, products = (cases[name] for name in ("measured", "bandwidth", "crossover"))
+    basics = basics["basics"]
+
+    def copied(kind: str) -> str:
+        case = copies[f"{kind} to the device, {1 << 28} bytes"]
+        return f"{case['seconds'] * 1e3:.3g} ms, {case['bytes/s'] / 1e9:.0f} GB/s"
+
+    quicker = [
+        side
+        for side in (16, 32, 64, 128, 256)
+        if (case := products[f"matrix product, float32, {side} x {side}"])["device"] < case["cpu"]
+    ]
+    expected = {
+        "256 MiB from pageable memory": copied("pageable"),
+        "256 MiB from pinned memory": copied("pinned"),
+        "one number to the host": f"{basics['seconds of one.item(), queue empty'] * 1e6:.1f} µs",
+        "adding 1 to a single number": f"{cases['launches']['device, x.add_(1)'] * 1e6:.1f} µs",
+        "256 MiB read and written there": f"{basics[OWN] / 1e12:.1f} TB/s, with 1 GiB",
+        "a product of 1024 × 1024": f"{products[PRODUCT]['device'] * 1e6:.0f} µs",
+        "from which size on is the GPU quicker at `x @ x`? (lesson 07)": (
+            f"{quicker[0] // 2} to {quicker[0]}, beside one thread of its CPU"
+        ),
+        "bytes reserved after the first small tensor (lesson 08)": (
+            f"{cases['allocator']['one byte'][0][1] >> 20} MiB"
+        ),
+    }
+    page = (ROOT / "docs/borrow_a_gpu.md").read_text(encoding="utf-8")
+    head, *rows = (line.split("|")[1:-1] for line in page.splitlines() if line.count("|") == 6)
+    place = [cell.strip() for cell in head].index("H200, measured")
+    told = {row[0].strip(): row[place].strip() for row in rows}
+    assert {work: told.get(work) for work in expected} == expected
 
 
 def test_copies_take_about_as_long_as_recorded():

@@ -95,7 +95,7 @@ def test_a_second_gpu_in_a_folder_of_its_own_adds_a_second_column(folder):
 
 
 def test_the_measured_basics_fill_their_rows(folder):
-    """The memory's own rate and the large products are those of the measured table, and the balance is theirs."""
+    """The memory's own rate and the large products are those of the measured table, as is their quotient."""
     basics = {
         "device memory bytes/s (copy 1 GiB, read + written)": 2e12,
         "operations/s, 8192 x 8192 product, float32": 50e12,
