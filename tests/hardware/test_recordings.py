@@ -6,7 +6,6 @@ fails, and so does one that has been mended and still stands in the list.
 """
 
 import importlib
-import json
 import re
 from pathlib import Path
 
