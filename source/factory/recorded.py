@@ -8,8 +8,9 @@ A lesson names a table in the place of an image's address, alone in its paragrap
 makers document; what a real GPU was measured to do comes from the files that `make record-cuda` writes to
 `benchmarks/recorded/`, in a folder for each GPU.
 
-A single figure of the H200 stands in prose by its name in that folder's `measured.json`, and is written out
-with its unit: `{measured:basics:seconds of one.item(), queue empty}` becomes `9.8 µs`.
+A single figure of the H200 stands in prose by its name in `h200/measured.json`, or behind the name of another
+file there, and is written out with its unit: `{measured:basics:seconds of one.item(), queue empty}` becomes
+`9.8 µs`, and `{measured:launches:host, one launch of x.add_(1)}` becomes `6 µs`.
 """
 
 import json
@@ -30,6 +31,7 @@ MODELLED = "reference machine, modelled"
 DOCUMENTED = "*Documented by the makers, not measured.*"
 MEASURED = "recorded on "  # how the source of a recording from a real GPU begins
 MISSING = "–"
+COPIED = "device memory bytes/s (copy 1 GiB, read + written)"
 
 
 @dataclass(frozen=True)
@@ -80,32 +82,39 @@ def figure(name: str) -> str:
 
     >>> figure("basics:seconds of one.item(), queue empty"), figure("spine:TF32:tokens/s")
     ('9.8 µs', '163,000')
+    >>> figure("bandwidth:pinned to the device, 268435456 bytes:bytes/s")
+    '55 GB/s'
 
     Raises:
         SourceError: when nothing of that name was measured.
     """
-    record = json.loads((RECORDED / "h200" / "measured.json").read_text(encoding="utf-8"))
-    found, left = record["cases"], name
+    file, _, inside = name.partition(":")
+    path, left = RECORDED / "h200" / f"{file}.json", inside
+    if not path.exists():
+        path, left = path.with_name("measured.json"), name
+    found = json.loads(path.read_text(encoding="utf-8"))["cases"]
     while isinstance(found, dict):
         part, _, rest = (left, "", "") if left in found else left.partition(":")
         if part not in found:
             raise SourceError(f"no figure {name!r} was measured; for {part!r} there is: {', '.join(found)}")
         found, left = found[part], rest
-    if "tokens/s" in name:
-        return f"{round(found, -3):,.0f}"
+    if re.search("(tokens|images)/s", name):
+        return f"{float(f'{found:.3g}'):,.0f}"
     unit, scales = next((unit, scales) for words, unit, scales in UNITS if re.search(words, name))
     prefix, scale = next((pair for pair in scales if found >= pair[1]), scales[-1])
     value = found / scale
     return f"{f'{value:.0f}' if value >= 100 else f'{value:.2g}'} {prefix}{unit}"
 
 
+SMALL = (("", 1), ("m", 1e-3), ("µ", 1e-6))
 LARGE = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 # What tells the unit in a figure's name: what is neither a rate nor a number of bytes is a time.
 UNITS = (
     ("operations/s|FLOP/s", "FLOP/s", LARGE),
     ("bytes/s", "B/s", LARGE),
+    ("seconds", "s", SMALL),
     ("bytes|peak|memory_by_phase", "B", LARGE),
-    ("", "s", (("", 1), ("m", 1e-3), ("µ", 1e-6))),
+    ("", "s", SMALL),
 )
 
 
@@ -120,7 +129,7 @@ def _table(sources: dict[str, str], measured: list[Recording], rows: list[list[s
 
 
 def _giga(rate: float | None) -> str:
-    return MISSING if rate is None else f"{rate / 1e9:.3g} GB/s"
+    return MISSING if rate is None else f"{float(f'{rate / 1e9:.3g}'):g} GB/s"
 
 
 def _tera(rate: float | None) -> str:
@@ -140,7 +149,15 @@ def _product_rate(one: Recording, dtype: str) -> float | None:
 
 def _peaks(chips: Iterable[Chip], measured: list[Recording]) -> list[list[str]]:
     """Return the rows that say how fast memory and processors are."""
-    rows = [["its bandwidth", _giga(CUDA_LIKE.bandwidth), *(f"{chip.bandwidth} GB/s" for chip in chips)]]
+    copied = [one.cases.get("measured", {}).get("basics", {}).get(COPIED) for one in measured]
+    rows = [
+        [
+            "its bandwidth",
+            _giga(CUDA_LIKE.bandwidth),
+            *(f"{chip.bandwidth} GB/s" for chip in chips),
+            *map(_giga, copied),
+        ]
+    ]
     for words, name, dtype in (
         ("arithmetic in float32", "rate", "float32"),
         ("products in 16 bits", "half_rate", "bfloat16"),
