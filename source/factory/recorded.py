@@ -74,7 +74,7 @@ def tabled(prose: str, folder: Path = RECORDED) -> str:
         origins = [f"*Measured on {one.gpu}, {one.date}, with torch {one.torch}.*" for one in measured]
         return "\n\n".join([f"**{words}**", TABLES[name](measured), *origins])
 
-    return FIGURE.sub(lambda place: figure(place[1]), PLACE.sub(table, prose))
+    return FIGURE.sub(lambda place: figure(" ".join(place[1].split())), PLACE.sub(table, prose))
 
 
 def figure(name: str) -> str:

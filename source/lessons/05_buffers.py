@@ -212,8 +212,7 @@ devlab.explore.mover()
 # %% [markdown] facts=["L1", "L5"]
 # `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor, which is
 # then thrown away. Loading a file copies values into the tensors that are there, and they stay where they are
-# (unless `load_state_dict` is told `assign=True`). Come back to this picture after `persistent=False`, and
-# again after lesson 11.
+# (unless `load_state_dict` is told `assign=True`).
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss,
 # however deep it is hidden.
