@@ -429,7 +429,7 @@ print(f"from the accelerator's own:      {CUDA_LIKE.bandwidth / 1e9:4.0f} GB/s (
 guess.was(f"about {readings:.0f} times")
 
 # %% [markdown] facts=["D4"]
-# On the H200 a transfer of pageable memory was measured at {measured:bandwidth:pageable to the device,
+# On the H200 a transfer from pageable memory was measured at {measured:bandwidth:pageable to the device,
 # 268435456 bytes:bytes/s} and its own memory at {measured:basics:device memory bytes/s (copy 1 GiB, read +
 # written)}, nearly two hundred times as fast. The map above says what it is on your machine.
 #

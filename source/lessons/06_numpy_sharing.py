@@ -585,8 +585,8 @@ print(f"joined, then one: {log.transfers} transfer,  {log.synchronizations} wait
 # The numbers are the same. `torch.cat` joins the outputs *on the device*, and one tensor is transferred. In a loop,
 # append what is detached, so that no graph outlives its step, and convert once at the end.
 #
-# The counts are what PyTorch really does; an H200 gave the same. How long a wait takes depends on the
-# hardware, and is a matter of lesson 07.
+# A *wait* is a place where the host stops until the device is done. The counts are what PyTorch really does;
+# an H200 gave the same.
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`, of losses, which have no dimension along
 # which they could be joined.
