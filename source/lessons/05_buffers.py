@@ -36,8 +36,7 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["L1"]
 # New tensors are made on the CPU, the layer's among them, and the rule of lesson 00 holds for those, too:
-# **the parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps`
-# has other words.)
+# **the parameters must be where the inputs are**.
 #
 # Now a layer and a batch are moved with the same call:
 
