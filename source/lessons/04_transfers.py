@@ -377,6 +377,7 @@ guess.was(waited)
 # %% facts=["P5"]
 work = TensorDataset(torch.ones(256, 1024), torch.arange(256))
 weight = torch.ones(1024, 2048, device=device)
+torch.ones(64, 1024, device=device) @ weight  # The first product costs more, and is not to count.
 
 
 def loop(loader, non_blocking):
