@@ -8,8 +8,9 @@ A lesson names a table in the place of an image's address, alone in its paragrap
 makers document; what a real GPU was measured to do comes from the files that `make record-cuda` writes to
 `benchmarks/recorded/`, in a folder for each GPU.
 
-A single figure of the H200 stands in prose by its name in that folder's `measured.json`, and is written out
-with its unit: `{measured:basics:seconds of one.item(), queue empty}` becomes `9.8 µs`.
+A single figure of the H200 stands in prose by its name in `h200/measured.json`, or behind the name of another
+file there, and is written out with its unit: `{measured:basics:seconds of one.item(), queue empty}` becomes
+`9.8 µs`, and `{measured:launches:host, one launch of x.add_(1)}` becomes `6 µs`.
 """
 
 import json
@@ -72,7 +73,7 @@ def tabled(prose: str, folder: Path = RECORDED) -> str:
         origins = [f"*Measured on {one.gpu}, {one.date}, with torch {one.torch}.*" for one in measured]
         return "\n\n".join([f"**{words}**", TABLES[name](measured), *origins])
 
-    return FIGURE.sub(lambda place: figure(place[1]), PLACE.sub(table, prose))
+    return FIGURE.sub(lambda place: figure(" ".join(place[1].split())), PLACE.sub(table, prose))
 
 
 def figure(name: str) -> str:
@@ -80,12 +81,17 @@ def figure(name: str) -> str:
 
     >>> figure("basics:seconds of one.item(), queue empty"), figure("spine:TF32:tokens/s")
     ('9.8 µs', '163,000')
+    >>> figure("bandwidth:pinned to the device, 268435456 bytes:bytes/s")
+    '55 GB/s'
 
     Raises:
         SourceError: when nothing of that name was measured.
     """
-    record = json.loads((RECORDED / "h200" / "measured.json").read_text(encoding="utf-8"))
-    found, left = record["cases"], name
+    file, _, inside = name.partition(":")
+    path, left = RECORDED / "h200" / f"{file}.json", inside
+    if not path.exists():
+        path, left = path.with_name("measured.json"), name
+    found = json.loads(path.read_text(encoding="utf-8"))["cases"]
     while left:
         part, _, rest = (left, "", "") if left in found else left.partition(":")
         if part not in found:
@@ -102,14 +108,15 @@ def figure(name: str) -> str:
 
 def _written(name: str, value: float) -> str:
     """Return a figure with two digits, or all in front of the point, and the unit that its name tells."""
-    if "tokens/s" in name:
-        return f"{round(value, -3):,.0f}"
+    if re.search("(tokens|images)/s", name):
+        return f"{float(f'{value:.3g}'):,.0f}"
     unit, scales = next((unit, scales) for words, unit, scales in UNITS if re.search(words, name))
     prefix, scale = next((pair for pair in scales if value >= pair[1]), scales[-1])
     value /= scale
     return f"{f'{value:,.0f}' if value >= 99.5 else f'{value:.2g}'} {prefix}{unit}".rstrip()
 
 
+SMALL = (("", 1), ("m", 1e-3), ("µ", 1e-6))
 LARGE = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 # What tells the unit in a figure's name: what is no count, no rate and no number of bytes is a time.
 UNITS = (
@@ -117,8 +124,9 @@ UNITS = (
     ("MiB[)]$", "MiB", (("", 1),)),
     ("operations/s|FLOP/s", "FLOP/s", LARGE),
     ("bytes/s", "B/s", LARGE),
+    ("seconds", "s", SMALL),
     ("bytes|peak|memory_by_phase", "B", LARGE),
-    ("", "s", (("", 1), ("m", 1e-3), ("µ", 1e-6))),
+    ("", "s", SMALL),
 )
 
 
