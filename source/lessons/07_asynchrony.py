@@ -25,7 +25,6 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
 import devlab
-import devlab.sim
 
 device = devlab.start()
 
@@ -720,15 +719,14 @@ except RuntimeError as error:
 # of the process, so the cells give this program a process of its own.
 
 # %% facts=["Y7"]
-LOOK_UP = f"""
-import devlab.sim
+LOOK_UP = """
+import devlab
 import torch
 from torch.nn import functional as F
 
-if "{device.type}" == "sim":
-    devlab.sim.enable()
-table = torch.ones(10, 4, device="{device}")
-wanted = torch.tensor([3, 12], device="{device}")
+device = devlab.start()
+table = torch.ones(10, 4, device=device)
+wanted = torch.tensor([3, 12], device=device)
 try:
     found = F.embedding(wanted, table)
     print("looked up: a tensor of shape", list(found.shape))
