@@ -89,7 +89,8 @@ def test_moved_parameters_stay_the_same_objects_unless_pytorch_is_told_otherwise
 def test_the_lessons_measurement_restores_the_mode_of_each_part():
     """Lesson 11: a batch norm that was frozen inside a training model is frozen afterwards."""
     made = {"torch": torch}
-    exec(cell("11_training_step", "def errors_by_digit").partition("validation_loader =")[0], made)
+    for start, end in (("def moved", "def watched"), ("def errors_by_digit", "validation_loader =")):
+        exec(cell("11_training_step", start).partition(end)[0], made)
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 10), nn.Dropout())
     model[0].eval()
     with torch.no_grad():

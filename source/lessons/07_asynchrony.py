@@ -2,8 +2,7 @@
 # # 07 Asynchrony
 #
 # Here are two measurements of the same work, taken in the same run with the same Python clock. Both are
-# correct, and they contradict each other. Much of what is surprising about the speed of a GPU follows from
-# the explanation.
+# correct, and they contradict each other.
 #
 # After this lesson you can time work on any device, say what decides how long it takes, read a profiler's
 # trace, copy the next batch while the current one is being processed, and tell when an accelerator is worth
@@ -100,8 +99,7 @@ for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments
 # The host knows a shape without asking the device. `item()` needs a number. The copy that fetches it takes
 # its turn in the stream, so `item()` waits for everything that was launched before it, needed or not. Within
 # one stream the results are what they would be without asynchrony. What changes is **which line you wait
-# at**: a line that launches is quick, and the first line that needs a value waits for all lines before it. If
-# you read a profile without knowing this, you blame the wrong line.
+# at**: a line that launches is quick, and the first line that needs a value waits for all lines before it.
 #
 # Waits hide in ordinary Python. This loop keeps the largest of ten losses, and contains no `item`:
 #
@@ -247,9 +245,9 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 # Python did meanwhile, and the launches, are not in the figure, unless the stream ran empty between the
 # marks.
 #
-# There is a trap on machines with two GPUs: `record()` marks a stream of the **current** device, whatever
-# device the event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean,
-# and `record` takes it.
+# With two GPUs there is a trap: `record()` marks a stream of the **current** device, whatever device the
+# event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean, and `record`
+# takes it.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be
 # the current one.
@@ -458,8 +456,8 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 
 # %% [markdown] facts=["J5"]
 # Written out, 18 tensors pass through the memory, fused only 2. With a million numbers that saves bytes, with
-# a thousand it saves launches: **fusion helps in both regimes**. It makes no large product itself faster,
-# because there the cooks are busy anyway, but what comes before and after a product can be fused with it.
+# a thousand it saves launches: **fusion helps in both regimes**. It makes no large product faster, but what
+# comes before and after one can be fused with it.
 #
 # So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`,
 # `torch.addcmul`, or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which
@@ -692,12 +690,11 @@ devlab.explore.pipeline()
 # <details><summary>What you will have found</summary>
 #
 # In the model, pinned memory alone changes nothing, because without workers the host pins each batch itself,
-# which takes as long as the copy gains. (On a host with several threads it may gain something: H200,
-# measured, for 19 MB: pinned by hand in memory that PyTorch had kept from before, and copied, {measured:transfers:x.pin_memory().to(device, non_blocking), pinned memory cached},
-# against {measured:transfers:pageable .to} from pageable memory.) A stream for copies changes nothing either, because the host waits
-# for each copy. `non_blocking=True` alone helps a little in the model, whose batches are small: the host is
-# held up only while the bytes are staged. All three together, with two workers, bring the model to about half
-# of the plainest loop's time. Then the device itself is the longest of the three, which is the goal.
+# which takes as long as the copy gains. (On a host with several threads it may gain something: lesson 04.) A
+# stream for copies changes nothing either, because the host waits for each copy. `non_blocking=True` alone
+# helps a little in the model, whose batches are small: the host is held up only while the bytes are staged.
+# All three together, with two workers, bring the model to about half of the plainest loop's time. Then the
+# device itself is the longest of the three, which is the goal.
 #
 # </details>
 
@@ -767,9 +764,8 @@ devlab.launch(LOOK_UP, 1)
 del os.environ["CUDA_LAUNCH_BLOCKING"]
 
 # %% [markdown] facts=["Y7"]
-# Or run the same step on the CPU, where the error is raised at its own line: `index out of range in self`.
-# Looked up in brackets, `table.cpu()[wanted.cpu()]`, it even says which value it was: `index 12 is out of
-# bounds for dimension 0 with size 10`.
+# Or run the same step on the CPU, where the error is raised at its own line ([lesson
+# 10](10_debugging.ipynb#Run-it-on-the-CPU)).
 
 # %% [markdown] facts=["V1", "V3", "V4"]
 # ## Which is faster
@@ -828,9 +824,8 @@ devlab.explore.crossover()
 
 # %% [markdown] facts=["V1", "V5"]
 # In the model the accelerator wins the product from n = 110 on, from 250 if x has to be brought, and from 420
-# if the result goes back as well. On an H200, measured against one thread of its host, it wins from a size
-# between 64 and 128 on, and with the transfer from between 128 and 256 on. It wins an addition only where x
-# is there already: the transfer alone takes as long as the addition on the CPU, or longer.
+# if the result goes back as well. It wins an addition only where x is there already: the transfer alone takes
+# as long as the addition on the CPU, or longer.
 
 # %% [markdown]
 # ## What to keep

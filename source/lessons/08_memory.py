@@ -237,7 +237,7 @@ print("and not by PyTorch:      ", (total - free - memory.memory_reserved(device
 # A hundred MiB more in use, and no tensor anywhere. That is no leak: the next tensor that fits gets this
 # memory, and the driver is not asked. The last line is what neither tensors nor the cache explain: other
 # processes, and what CUDA takes for itself in this one, some hundred MiB. The simulated device takes nothing
-# for itself. So do not judge a program by what the system shows. Ask how much is *allocated*.
+# for itself. So ask how much is *allocated*, and not what the system shows.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_cached_bytes):** `cached_bytes`, while tensors come, go, and
 # leave views behind.
@@ -320,12 +320,10 @@ print("segments taken:", memory.memory_stats(device)["segment.all.allocated"])
 devlab.explore.allocator()
 
 # %% [markdown] facts=["H2", "K1", "K2"]
-# Out of memory, with three times the room free: a tensor needs **one piece**, and the longest has 8 MiB. (A
-# segment of 20 MiB holds three tensors of 6 MiB, and the 2 MiB left over join the piece beside them if that
-# one is free.) Emptying the cache gives nothing back, because a tensor lives in each segment. But any one of
-# the four makes room, because its block joins the free ones beside it: D makes a piece of 12 MiB, F one of
-# 14, and B or H one of 20. Six MiB more do what thirty-six could not. So what counts is not only how much is
-# free but what lies beside it.
+# Out of memory, with three times the room free: a tensor needs **one piece**, and the longest has 8 MiB.
+# Emptying the cache gives nothing back, because a tensor lives in each segment. But any one of the four makes
+# room, because its block joins the free ones beside it: D makes a piece of 12 MiB, F one of 14, and B or H
+# one of 20. So what counts is not only how much is free but what lies beside it.
 
 # %% [markdown]
 # ## Who still holds it
@@ -494,10 +492,10 @@ guess.was(max(ours[:4], key=lambda name: made.get(name, 0)))
 
 # %% [markdown] facts=["K5"]
 # The outputs weigh most, 4 MiB in each of five steps: the graph of a loss needs them for the backward pass.
-# (`<module>` is the cell itself, which made the weight. A snapshot has all lines that led to a block, and the
-# cell takes the innermost that is ours.) `keep` does not appear at all, although the mistake is there. A
-# snapshot names the line that **made** the memory, not the one that holds it. What holds it you find by
-# asking what else should be gone by now: why are five outputs alive, when the loop needs one?
+# (`<module>` is the cell itself, which made the weight. Of all the lines that led to a block, the cell takes
+# the innermost that is ours.) `keep` does not appear at all, although the mistake is there. A snapshot names
+# the line that **made** the memory, not the one that holds it. What holds it you find by asking what else
+# should be gone by now: why are five outputs alive, when the loop needs one?
 #
 # The snapshot also has the history: what was handed out and taken back, in order. Here are the first two
 # steps, with what was alive after each event. Blocks of less than 4 KiB are left out; a GPU takes some more
@@ -820,8 +818,7 @@ guess.was({0: "neither", 2: "both"}.get(len(works)) or works[0])
 #
 # Other cures, from small to large: a smaller batch, with gradients gathered over several; `torch.no_grad()`
 # where no backward follows; half precision; giving up activations and computing them again
-# (`torch.utils.checkpoint`). [Lesson 12](12_less_memory_less_time.ipynb) has them. `empty_cache` alone is no
-# cure: PyTorch had emptied the cache before it raised the error.
+# (`torch.utils.checkpoint`). [Lesson 12](12_less_memory_less_time.ipynb) has them.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_largest_batch):** `largest_batch`, a search that runs out of
 # memory on purpose and survives.
@@ -829,9 +826,7 @@ guess.was({0: "neither", 2: "both"}.get(len(works)) or works[0])
 # %% [markdown]
 # ## Where real hardware differs
 #
-# - Memory is counted in gigabytes, and a part is taken before your first tensor: CUDA itself needs some
-#   hundred MB for each process. They are neither in *allocated* nor in *reserved*; `mem_get_info` and
-#   `nvidia-smi` show them.
+# - Memory is counted in gigabytes, and CUDA takes a part of it before your first tensor.
 # - Libraries take workspaces: the first product, and the first backward, leave memory allocated that you did
 #   not ask for, on an H200, measured, 65 MiB in all. So the cells of this lesson subtract what was allocated
 #   before. The simulated device counts results only.

@@ -286,13 +286,12 @@ guess.was("half the time" if share < 0.6 else "about three quarters" if share < 
 # %% [markdown]
 # That is **pipelining**. With four pieces each device works four turns. Without overlap that is eight turns
 # in all; with overlap it is five, and the transfers come on top, because a copy from one GPU to another takes
-# its turn in the streams of both: while it is under way, neither computes. (Streams of their own for the
-# copies, one on each device, would let them overlap with the work.) This was the forward alone; in training
-# the backward goes through the same pipeline in the other direction. In the first turn the second device
-# still has nothing to do, and in the last turn the first device has nothing left to do. The more pieces there
-# are, the shorter these two turns are, until the pieces get so small that launches and transfers cost more
-# than you save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two
-# places is for models that do not fit. If yours fits on one device, there is a better use for two.
+# its turn in the streams of both: while it is under way, neither computes. In the first turn the second
+# device still has nothing to do, and in the last turn the first device has nothing left to do. The more
+# pieces there are, the shorter these two turns are, until the pieces get so small that launches and transfers
+# cost more than you save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A
+# model in two places is for models that do not fit. If yours fits on one device, there is a better use for
+# two.
 
 # %% [markdown]
 # ## A batch in parts
@@ -389,9 +388,8 @@ print(f"furthest apart after the step, the two replicas: {apart:.5f}")
 # feed them all.
 #
 # So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.**
-# It is a good exercise and a bad habit. (`nn.DataParallel` does roughly this in one line, and copies the
-# whole model to every device in every step. PyTorch's documentation recommends DDP, the next section, in its
-# place.)
+# (`nn.DataParallel` does roughly this in one line, and copies the whole model to every device in every step.
+# PyTorch's documentation recommends DDP, the next section, in its place.)
 
 # %% [markdown] facts=["U4"]
 # ## Many processes
