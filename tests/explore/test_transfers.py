@@ -15,6 +15,7 @@ from devlab.watching.timeline import COPYING, STAGING, STARTING, WAITING
 
 FEE = CUDA_LIKE.launch + CUDA_LIKE.shortest
 IMAGES = 32 * 3 * 224 * 224 * 4
+MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -43,16 +44,17 @@ def test_a_copy_takes_the_fee_and_its_bytes_over_the_bandwidth(direction, memory
 
 
 def test_when_the_host_goes_on():
-    """At once with pinned memory, after the staging from pageable memory, else when the copy has ended."""
+    """At once with pinned memory, after the staging of up to 2 MiB, else when the copy has ended."""
     for direction in (INTO, OUT_OF):
         for memory in (PAGEABLE, PINNED):
             blocking = copy("sim:0", direction, memory, False, IMAGES)
             assert blocking.returned == blocking.done
         early = copy("sim:0", direction, PINNED, True, IMAGES)
         assert early.returned == pytest.approx(CUDA_LIKE.launch)
-    staged = copy("sim:0", INTO, PAGEABLE, True, IMAGES)
-    assert staged.returned == pytest.approx(CUDA_LIKE.launch + IMAGES / CUDA_LIKE.staging)
-    assert staged.done == pytest.approx(FEE + IMAGES / CUDA_LIKE.pageable)
+    staged = copy("sim:0", INTO, PAGEABLE, True, MIB)
+    assert staged.returned == pytest.approx(CUDA_LIKE.launch + MIB / CUDA_LIKE.staging)
+    assert staged.done == pytest.approx(FEE + MIB / CUDA_LIKE.pageable)
+    assert copy("sim:0", INTO, PAGEABLE, True, IMAGES) == copy("sim:0", INTO, PAGEABLE, False, IMAGES)
     home = copy("sim:0", OUT_OF, PAGEABLE, True, IMAGES)
     assert home.returned == home.done
 
@@ -71,7 +73,10 @@ def test_each_control_changes_the_words_as_it_should(explorer):
     explorer.set(looked_at="18.4 MiB")
     assert "18.4 MiB from pageable memory to sim:0 take 4.82 ms, which is 4 GB/s" in explorer.words
     explorer.set(non_blocking=True)
-    assert "goes on after 3.22 ms, when the bytes are in the driver's staging memory" in explorer.words
+    assert "of more than 2 MiB from pageable memory returns when it has ended, whatever" in explorer.words
+    explorer.set(looked_at="1 MiB")
+    assert "goes on after 180 µs, when the bytes are in the driver's staging memory" in explorer.words
+    explorer.set(looked_at="18.4 MiB")
     explorer.set(direction=OUT_OF)
     assert "into pageable memory returns when it has ended, whatever non_blocking says" in explorer.words
     explorer.set(direction=INTO)
@@ -109,7 +114,7 @@ def test_the_picture_shows_what_the_words_say(explorer):
     assert explorer.scene.caption.endswith("take 1.61 ms; the host goes on after 5 µs.")
 
 
-LAUNCH, AHEAD, BACK = CUDA_LIKE.launch, IMAGES / CUDA_LIKE.staging, FEE + IMAGES / CUDA_LIKE.pinned
+LAUNCH, AHEAD, BACK = CUDA_LIKE.launch, MIB / CUDA_LIKE.staging, FEE + MIB / CUDA_LIKE.pinned
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ LAUNCH, AHEAD, BACK = CUDA_LIKE.launch, IMAGES / CUDA_LIKE.staging, FEE + IMAGES
 )
 def test_the_host_starts_stages_waits_or_is_free(direction, memory, non_blocking, expected):
     """Each until when, as the chip's figures say; nothing is left out between two of them."""
-    one = copy("sim:0", direction, memory, non_blocking, IMAGES)
+    one = copy("sim:0", direction, memory, non_blocking, MIB)
     found = transfers.phases(State("sim:0", direction), one)
     assert [phase.does for phase in found] == [does for does, _ in expected]
     assert [phase.end for phase in found] == pytest.approx([end for _, end in expected], abs=1e-9)

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devlab.sim import accounts
-from devlab.sim.allocator import Allocator, rounded, segment_size
+from devlab import sim
+from devlab.sim import accounts, clock, data
+from devlab.sim.allocator import Allocator, allocators, rounded, segment_size
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -386,3 +387,98 @@ def test_a_device_that_shrinks_keeps_what_it_holds(device):
             tensors += [torch.zeros(30 * 256, device=device) for _ in range(500)]
     finally:
         accounts.set_capacity(GIB, device)
+
+
+@pytest.fixture
+def shared():
+    """Return a side stream of `sim:0`, where no block is shared before, and see that none is left shared."""
+    sim.enable()
+    clock.reset()
+    memory = allocators[0]
+    torch.sim.empty_cache()
+    assert not memory.shared
+    yield torch.Stream("sim")
+    torch.sim.synchronize()
+    torch.sim.empty_cache()
+    assert not memory.shared
+    torch.empty(1, device="sim")
+    assert "allocate_at_once" not in vars(memory)  # requests may wait again
+    clock.reset()
+
+
+def address_of(x) -> int:
+    """Return the address of a tensor's block on `sim:0`."""
+    return data.block_of(x.untyped_storage(), 0).address
+
+
+def of_side(side):
+    """Return a tensor of 1 MiB whose memory belongs to the side stream."""
+    with side:
+        return torch.ones(MIB // 4, device="sim")
+
+
+def test_a_freed_block_goes_back_to_its_stream_at_once(shared):
+    """CUDACachingAllocator.cpp: pools are kept by stream, and other streams are not asked."""
+    x = of_side(shared)
+    where = address_of(x)
+    clock.launch(0, 1e9)
+    del x
+    assert address_of(torch.ones(MIB // 4, device="sim")) != where
+    assert address_of(of_side(shared)) == where
+
+
+def test_record_stream_holds_a_freed_block_until_the_stream_has_passed(shared):
+    """CUDACachingAllocator.cpp: `insert_events` when it is freed, `process_events` at each request."""
+    torch.sim.reset_peak_memory_stats()
+    torch.sim.reset_accumulated_memory_stats()
+    x = of_side(shared)
+    where, main = address_of(x), torch.accelerator.current_stream()
+    x.record_stream(shared)  # of its own stream nothing is noted
+    assert not allocators[0].shared
+    x.record_stream(main)
+    x.record_stream(main)
+    clock.launch(0, 1e9)
+    until = clock.end_of(0)
+    del x
+    clock.launch(0, 1e9)  # what is queued after the block was freed does not count
+    y = of_side(shared)
+    assert address_of(y) != where
+    stats = torch.sim.memory_stats()
+    here = stats["allocated_bytes.all.current"]
+    active = [stats[f"active_bytes.all.{part}"] for part in ("current", "peak", "freed")]
+    assert active == [here + MIB, here + MIB, 0]
+    assert stats["active.all.current"] == stats["allocation.all.current"] + 1
+    blocks = [block for segment in torch.sim.memory_snapshot(0) for block in segment["blocks"]]
+    assert [block["state"] for block in blocks if block["address"] == where] == ["active_pending_free"]
+    clock.wait_until(until)
+    assert address_of(of_side(shared)) == where
+    assert torch.sim.memory_stats()["active_bytes.all.current"] == here
+
+
+def test_empty_cache_waits_for_blocks_that_are_held(shared):
+    """CUDACachingAllocator.cpp: `release_cached_blocks` synchronizes the outstanding events first."""
+    x = of_side(shared)
+    x.record_stream(torch.accelerator.current_stream())
+    clock.launch(0, 1e9)
+    until = clock.end_of(0)
+    del x
+    torch.sim.empty_cache()
+    assert clock.now() >= until
+    assert torch.sim.memory_stats()["active_bytes.all.current"] == torch.sim.memory_allocated()
+    assert not allocators[0].held
+
+
+def test_a_history_has_both_ends_of_a_block_that_is_held(shared):
+    """It is asked to be freed when the tensor dies, and is free when the stream has passed."""
+    torch.sim.memory._record_memory_history()
+    x = of_side(shared)
+    x.record_stream(torch.accelerator.current_stream())
+    clock.launch(0, 1e9)
+    del x
+    of_side(shared)
+    torch.sim.empty_cache()
+    trace = torch.sim.memory._snapshot()["device_traces"][0]
+    torch.sim.memory._record_memory_history(None)
+    actions = [event["action"] for event in trace if event["size"] == MIB]
+    assert actions[:3] == ["alloc", "free_requested", "alloc"]
+    assert actions.count("free_completed") == actions.count("free_requested") == 2

@@ -1,17 +1,21 @@
 """Sequences of launches, copies and waits whose times are known, and the invariants behind them."""
 
+import json
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import devlab
 from devlab.sim import clock, data, events, specs
 
+RECORDED = Path(__file__).parents[2] / "benchmarks/recorded"
 SPEC = specs.CUDA_LIKE
 MIB = 1 << 20
 
@@ -110,8 +114,9 @@ def test_a_blocking_copy_waits_for_its_stream(loaded):
 
 
 def test_a_copy_from_pageable_memory_keeps_the_host_while_the_bytes_are_staged():
-    """With non_blocking=True, and whatever was queued before; the copy joins the queue then."""
-    source = torch.ones(MIB)
+    """With non_blocking=True, up to 2 MiB and whatever was queued before; the copy joins the queue then."""
+    source = torch.ones(MIB // 2)
+    assert source.nbytes == clock.STAGED_AT_ONCE
     staging = source.nbytes / SPEC.staging
     source.to("sim", non_blocking=True)
     assert clock.now() == pytest.approx(SPEC.launch + staging)
@@ -122,6 +127,45 @@ def test_a_copy_from_pageable_memory_keeps_the_host_while_the_bytes_are_staged()
     assert clock.now() == pytest.approx(2 * SPEC.launch + staging)
     assert clock.now() < done
     assert device_time() == pytest.approx(done + SPEC.shortest + source.nbytes / SPEC.pinned)
+
+
+def test_a_large_copy_from_pageable_memory_is_staged_when_the_stream_is_free():
+    """With non_blocking=True or not: the host waits for the stream, then stages the bytes."""
+    source = torch.ones(MIB)
+    for non_blocking in (False, True):
+        clock.reset()
+        done = busy()
+        source.to("sim", non_blocking=non_blocking)
+        assert clock.now() == device_time()
+        assert clock.now() == pytest.approx(done + SPEC.shortest + source.nbytes / SPEC.pageable)
+
+
+HELD = json.loads((RECORDED / "h200/measured.json").read_text(encoding="utf-8"))["cases"]["held_by_copies"]
+IN_FRONT = HELD.pop("seconds of the work in front")
+COPIES = {
+    "pageable.to(device)": lambda plain, pinned, x: plain.to("sim"),
+    "pageable.to(device, non_blocking)": lambda plain, pinned, x: plain.to("sim", non_blocking=True),
+    "pinned.to(device)": lambda plain, pinned, x: pinned.to("sim"),
+    "pinned.to(device, non_blocking)": lambda plain, pinned, x: pinned.to("sim", non_blocking=True),
+    "x.cpu()": lambda plain, pinned, x: x.cpu(),
+    "x.to(cpu, non_blocking)": lambda plain, pinned, x: x.to("cpu", non_blocking=True),
+    "pageable.copy_(x, non_blocking)": lambda plain, pinned, x: plain.copy_(x, non_blocking=True),
+    "pinned.copy_(x, non_blocking)": lambda plain, pinned, x: pinned.copy_(x, non_blocking=True),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_a_copy_waits_for_the_work_in_front_where_an_h200_waits(case):
+    """Each size and kind of copy, behind 20 ms of work; watch calls those copies blocking that wait."""
+    kind, _, size = case.rpartition(", ")
+    plain = torch.zeros(int(size.removesuffix(" KiB")) << 10, dtype=torch.uint8)
+    operands = plain, plain.pin_memory(), plain.to("sim")
+    torch.sim.synchronize()
+    done = clock.launch(0, IN_FRONT * SPEC.bandwidth)
+    with devlab.watch() as log:
+        COPIES[kind](*operands)
+    assert (clock.now() >= done) == (HELD[case] > IN_FRONT / 2)
+    assert log.events.transfers[0].blocking == (HELD[case] > IN_FRONT / 2)
 
 
 def test_a_copy_from_pinned_memory_need_not_keep_the_host():

@@ -7,6 +7,9 @@ from devlab.sim.crossing import crossing
 
 HERE, THERE = torch.ones(4, 6), torch.ones(4, 6, device="meta")
 HALF, HALF_THERE = HERE.half(), THERE.half()
+# As many bytes as the driver stages at once on an H200, and one byte more.
+STAGED, STAGED_THERE = (torch.empty(2 << 20, dtype=torch.uint8, device=place) for place in ("cpu", "meta"))
+LARGE, LARGE_THERE = (torch.empty(STAGED.nbytes + 1, dtype=torch.uint8, device=it) for it in ("cpu", "meta"))
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,9 @@ HALF, HALF_THERE = HERE.half(), THERE.half()
         (HERE, HALF_THERE, True, True, (96, True, False, True)),
         (HALF, THERE, False, False, (96, False, True, False)),
         (HALF, THERE, True, False, (48, False, False, True)),
+        (STAGED, STAGED_THERE, True, False, (2 << 20, False, False, False)),
+        (LARGE, LARGE_THERE, True, False, ((2 << 20) + 1, False, True, False)),
+        (LARGE, LARGE_THERE, True, True, ((2 << 20) + 1, True, False, False)),
         # to the CPU
         (THERE, HERE, False, False, (96, False, True, False)),
         (THERE, HERE, True, False, (96, False, True, False)),

@@ -88,8 +88,7 @@ def set_capacity(size: int, device=None) -> None:
 def memory_stats(device=None) -> OrderedDict[str, int]:
     """Return the allocator's counters under PyTorch's keys, as `allocated_bytes.all.peak`, in order.
 
-    Blocks that a stream still uses after they were freed, and oversize blocks, are not modelled: the
-    counters of both stay at the values of a GPU that has neither.
+    Oversize blocks are not modelled: their counters stay at the values of a GPU that has none.
     """
     allocator = of(device)
     allocator.count()

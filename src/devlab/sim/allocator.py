@@ -3,7 +3,9 @@
 Requests are rounded to 512 bytes. Small ones, up to 1 MiB, come from segments of 2 MiB; requests below 10 MiB
 from segments of 20 MiB; larger ones from segments of their own, rounded to 2 MiB. The best-fitting free block
 is split where enough remains; a freed block merges with free neighbours, and stays reserved until
-`empty_cache`. Addresses are only labels: the data lives in the host's memory.
+`empty_cache`. Each block belongs to the stream that allocated it and is handed out again to that stream alone:
+at once or, where `record_stream` named other streams, when their work by then has ended. Addresses are only
+labels: the data lives in the host's memory.
 """
 
 import threading
@@ -11,7 +13,9 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
+from weakref import ref
 
 import torch
 
@@ -52,7 +56,10 @@ class Counter:
 
 
 class Books(NamedTuple):
-    """What PyTorch counts, under PyTorch's names: for all memory of a device, or for one pool."""
+    """What PyTorch counts, under PyTorch's names: for all memory of a device, or for one pool.
+
+    `held` blocks were freed, and other streams still use them. The peak is that of all active blocks then.
+    """
 
     allocation: Counter
     allocated_bytes: Counter
@@ -61,13 +68,29 @@ class Books(NamedTuple):
     inactive_split_bytes: Counter
     segment: Counter
     reserved_bytes: Counter
+    held: Counter
+    held_bytes: Counter
 
     def counters(self) -> dict[str, Counter]:
-        """Return the counters under PyTorch's names.
+        """Return the counters under PyTorch's names; those of active blocks count the held ones, too."""
+        found = self._asdict()
+        active = {"active": (self.allocation, found.pop("held"))}
+        active["active_bytes"] = self.allocated_bytes, found.pop("held_bytes")
+        for name, (plain, held) in active.items():
+            found[name] = both = Counter()
+            both.current, both.allocated = plain.current + held.current, plain.allocated
+            both.peak, both._offset = max(plain.peak, held.peak), plain._offset + held._offset
+        return found
 
-        On CUDA a block is active until every stream that uses it has finished; here it is free at once.
-        """
-        return self._asdict() | {"active": self.allocation, "active_bytes": self.allocated_bytes}
+    def hold(self, blocks: int, size: int) -> None:
+        """Count blocks that are freed and held, or, where the numbers are negative, held no longer."""
+        self.held.change(blocks)
+        self.held_bytes.change(size)
+
+    def note_active(self) -> None:
+        """Note how many blocks are active while some are held."""
+        for plain, held in ((self.allocation, self.held), (self.allocated_bytes, self.held_bytes)):
+            held.peak = max(held.peak, plain.current + held.current)
 
     def change(self, blocks: int, size: int, requested: int, parts: int, in_parts: int) -> None:
         """Count a block that comes or goes, and how that changes the free parts of segments."""
@@ -102,6 +125,9 @@ class Block:
     again: int = 0  # how often the block was freed and at once handed out again, not yet counted
     checked: int = -1  # the state of the free blocks in which that was found to be right
     swing: tuple[int, int] = (0, 0)  # how freeing changes the number and the bytes of segments' free parts
+    users: tuple[clock.Queue, ...] = ()  # the other streams that use the block
+    until: float = 0.0  # when their work has ended that was queued when the block was freed
+    death: ref | None = None  # notes that moment
 
     @property
     def block(self) -> "Block":
@@ -176,6 +202,8 @@ class Allocator:
         self.pools = (_new_books(), _new_books())  # small, large
         self.books = (self.all, *self.pools)
         self.retries = self.failures = 0
+        self.held: list[Block] = []  # freed, and still used by other streams
+        self.shared = 0  # blocks that other streams use, the held ones among them
         self._free: dict[tuple[bool, int], list[tuple[int, int]]] = {}  # (size, address), best fit first
         self._blocks: dict[int, Block] = {}  # the blocks in those lists, by address
         self._state = 0  # how often those lists have changed
@@ -310,13 +338,21 @@ class Allocator:
         self.pools[large].change(1, size, requested, parts, in_parts)
         return block
 
-    def _merge(self, block: Block) -> None:
+    def _merge(self, block: Block, gone: int = 1) -> None:
+        """Take a freed block back; one that was held is `gone` from the books of allocations already."""
         if block.again:
             self._count_again(block)
         size, before, after = block.size, block.before, block.after
+        if block.users:
+            self.held.append(block)
+            for books in (self.all, self.pools[block.large]):
+                books.note_active()
+                books.change(-1, -size, 0, 0, 0)
+                books.hold(1, size)
+            return
         parts, in_parts = block.change_when_freed()
         for books in (self.all, self.pools[block.large]):
-            books.change(-1, -size, -block.requested, parts, in_parts)
+            books.change(-gone, -size * gone, -block.requested, parts, in_parts)
         block.used = False
         block.requested = 0
         self._state += 1
@@ -337,9 +373,22 @@ class Allocator:
         self._blocks[block.address] = block
         insort(free, (block.size, block.address))
 
+    def _let_go(self, moment: float) -> None:
+        """Take back the held blocks that no stream uses at a moment, all of them at `inf`, after a wait."""
+        for block in [block for block in self.held if block.until <= moment]:
+            if moment == inf:
+                clock.wait_until(block.until)
+            self.held.remove(block)
+            self.shared -= 1
+            block.users, block.death = (), None
+            for books in (self.all, self.pools[block.large]):
+                books.hold(-1, -block.size)
+            self._merge(block, gone=0)
+
     def empty_cache(self) -> None:
-        """Give every segment in which nothing lives back to the device."""
+        """Give every segment in which nothing lives back to the device; the host waits for held blocks."""
         self.settle()
+        self._let_go(inf)
         for address, first in list(self.segments.items()):
             if not first.used and first.after is None:
                 self._state += 1
@@ -460,6 +509,36 @@ class PatientAllocator(Allocator):
         with self.lock:
             self._go_through()
             return super().allocate(requested, stream)
+
+    def keep_for(self, block: Block, queue: clock.Queue, memory: object) -> None:
+        """Hold a block, when its `memory` has died, until the work of a stream by then has ended.
+
+        This is `record_stream`. PyTorch asks whether the work has ended at each request of memory.
+        """
+        with self.lock:
+            if queue.stream_id == block.stream or queue in block.users:
+                return
+            if not block.users:
+
+                def note_death(_) -> None:
+                    block.until = max(queue.free_at for queue in block.users)
+
+                block.death = ref(memory, note_death)
+                self.shared += 1
+                self.allocate_at_once = self._allocate_beside
+            block.users += (queue,)
+
+    def _allocate_beside(self, requested: int, stream: int) -> Block:
+        """Hand out a block at once, while other streams use blocks: the time of a request counts then."""
+        with self.lock:
+            self.settle()
+            self._let_go(clock.now())
+            if not self.shared:
+                del self.allocate_at_once
+            block = self.allocate(requested, stream)
+            for books in self.books:
+                books.note_active()
+            return block
 
     def settle(self) -> None:
         """Serve what waits and merge what was freed, so that every figure is right."""

@@ -50,8 +50,9 @@ def crossing(
         (non_blocking or not converts) and here.is_contiguous() and source.shape == target.shape
     )
     pinned = pinned and as_it_is
-    blocking = not non_blocking or not (mps or into or pinned)
-    return Crossing(count * travels.itemsize, pinned, blocking, converts_there)
+    size = count * travels.itemsize
+    waits = not (mps or pinned) and (not into or size > clock.STAGED_AT_ONCE)
+    return Crossing(size, pinned, waits or not non_blocking, converts_there)
 
 
 def _one_run(source: torch.Tensor, target: torch.Tensor) -> bool:
@@ -137,7 +138,10 @@ def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, no
         clock.synchronize(out_of, end, "copy to cpu")
         target.copy_(start)
     else:
-        clock.arrive(end, _landing(target, start.clone()))
+        snapshot = start.clone()
+        if visible:
+            racing.leaves(source, snapshot.copy_, end)
+        clock.arrive(end, _landing(target, snapshot))
     return target
 
 

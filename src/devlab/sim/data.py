@@ -6,6 +6,7 @@ from weakref import ref
 import torch
 
 from devlab.sim import clock, events, private
+from devlab.sim.allocator import Block
 from devlab.sim.allocator import allocators as _allocators
 from devlab.sim.specs import COUNT, NAME
 
@@ -318,6 +319,23 @@ def _relabelled(tensor: torch.Tensor) -> torch.Tensor:
         raise RuntimeError(f"expected a tensor on a simulated device, but it is on {tensor.device}")
     words[_DEVICE] = _HOST
     return _from_dlpack(capsule)
+
+
+def block_of(storage: torch.UntypedStorage, index: int) -> Block | None:
+    """Return the block of a storage on `sim:index`, None where it has none."""
+    kept = _memory_at(storage.data_ptr())
+    if kept is None or kept() is None:
+        return None
+    _allocators[index].settle()
+    return kept.block
+
+
+def keep_for(tensor: torch.Tensor, queue: clock.Queue) -> None:
+    """Let a tensor's memory be handed out again only when a stream's work has ended: `record_stream`."""
+    storage, index = tensor.untyped_storage(), tensor.get_device()
+    block = block_of(storage, index)
+    if block is not None:
+        _allocators[index].keep_for(block, queue, _memory_at(storage.data_ptr())())
 
 
 def resize(tensor: torch.Tensor, size, stride, offset: int | None = None) -> torch.Tensor:

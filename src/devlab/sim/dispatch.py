@@ -199,6 +199,7 @@ def _general(operator: Operator):
     several = len(returned) > 1
     itself = returned[0] if len(returned) == 1 else None  # the argument that is the result
     limited = rule.active
+    again = call if generator is None and not operator.draws else None  # random numbers are drawn once
 
     def run(*args, **kwargs):
         if limited:
@@ -206,7 +207,7 @@ def _general(operator: Operator):
             if instead is not None:
                 return instead(*args, **kwargs)
         if visible and not racing.shown():
-            return racing.show(run, args, kwargs)
+            return racing.show(run, args, kwargs, again)
         host = list(args)
         index, mixed, moved = None, False, 0
         for place in places:

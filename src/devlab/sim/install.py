@@ -406,8 +406,9 @@ def _route_methods() -> None:
 
     @private.replaces(torch.Tensor, "record_stream")
     def noted(original, tensor, stream):
-        # Results are computed at once, so memory is never handed on while a stream still reads it.
-        if not _is_sim(tensor.device):
+        if _is_sim(tensor.device):
+            data.keep_for(tensor, stream._queue)
+        else:
             original(tensor, stream)
 
     @private.replaces(torch.Tensor, "__array__")

@@ -1,9 +1,13 @@
-"""What work in one stream finds in memory that another stream has not finished writing.
+"""What work in one stream finds in memory that another stream has not finished writing, or overwrites.
 
 The CPU computes every result at once, and each result is then everywhere. While races are visible, each
 write is noted here with the time at which the device would end it. Work finds what its own stream or the
 host has waited for; elsewhere it finds what was there before the write, and zeros in fresh memory. Between
 two operators the memory holds what it will hold once everything has arrived.
+
+Work that has not ended is noted, too. If another stream then begins to overwrite what the work reads, it is
+done again with the new contents, as is all work that reads its result. The memory need not be the same
+tensor's: a block that was freed goes back at once to the stream that allocated it.
 """
 
 import contextlib
@@ -58,6 +62,7 @@ def _show_races(on: bool) -> None:
             copy.follow()
         _leaving.clear()
         _records.clear()
+        _steps.clear()
         visible[:] = [True] if on else []
 
 
@@ -85,10 +90,12 @@ class Write(NamedTuple):
 
 
 class Record:
-    """What a storage held before some writes, and those writes."""
+    """What a storage held before some writes, and those writes; and the device's address of its block."""
 
-    def __init__(self, storage: torch.UntypedStorage, before: numpy.ndarray):
-        self.storage = ref(storage)
+    def __init__(self, memory: Memory, before: numpy.ndarray):
+        self.storage, self.index, self.itemsize = ref(memory.storage), memory.index, memory.itemsize
+        block = data.block_of(memory.storage, memory.index)
+        self.address = block.address if block is not None else -1
         self.before = before
         self.writes: list[Write] = []
 
@@ -104,6 +111,11 @@ class Record:
         """Put into the storage what work finds that has waited until `moment`."""
         memory.words[:] = self.at(moment).view(memory.words.dtype)
 
+    def show_all(self) -> None:
+        """Put into the storage, if it lives, what it holds once every write has ended."""
+        if (storage := self.storage()) is not None:
+            self.show(Memory(storage, self.index, self.itemsize), inf)
+
     def settle(self, moment: float) -> bool:
         """Forget the writes that all work finds from `moment` on; return whether others are left."""
         self.before = self.at(moment)
@@ -111,11 +123,101 @@ class Record:
         return bool(self.writes)
 
 
+class Place(NamedTuple):
+    """The elements of a record's storage that a tensor names."""
+
+    record: Record
+    dtype: torch.dtype
+    size: torch.Size
+    stride: tuple[int, ...]
+    offset: int
+
+    def within(self, words: numpy.ndarray) -> torch.Tensor:
+        """Return the tensor of these elements in a copy of the storage."""
+        count = words.nbytes // self.dtype.itemsize
+        whole = torch.frombuffer(words, dtype=self.dtype, count=count)
+        return whole.as_strided(self.size, self.stride, self.offset)
+
+
+class Step:
+    """Work on a device, to be done again where what it reads is overwritten before it ends.
+
+    `call` does the work on CPU tensors. `made` are the new tensors among its results, by position.
+    """
+
+    def __init__(self, call: Callable, args: tuple, kwargs: dict, moment: float):
+        self.call, self.moment, self.end = call, moment, inf
+        self.reads: list[Record] = []
+        self.args, self.kwargs = self._places(args), {key: self._places(kwargs[key]) for key in kwargs}
+        self.made: dict[int, Place] = {}
+        self.writes: dict[int, Write | None] = {}  # by the address of the storage in the host's memory
+        self.overwritten: list[tuple[Record, int, numpy.ndarray, numpy.ndarray]] = []
+
+    def _places(self, value):
+        """Return an argument with the tensors on devices as places in records."""
+        if isinstance(value, (list, tuple)):
+            return [self._places(item) for item in value]
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
+        if not isinstance(value, torch.Tensor) or value.get_device() < 0:
+            return value
+        place = _place(value)
+        if place is None:
+            return data.on_host(value)
+        self.reads.append(place.record)
+        return place
+
+    def overwrite(self, written: Record, words: numpy.ndarray, changed: numpy.ndarray) -> bool:
+        """Note which bytes that this work reads are overwritten in the same place; return whether any is."""
+        noted = len(self.overwritten)
+        for record in self.reads:
+            ahead = written.address - record.address
+            first, end = max(0, ahead), min(record.before.nbytes, ahead + words.nbytes)
+            if written.index == record.index and min(written.address, record.address) >= 0 and first < end:
+                part = slice(first - ahead, end - ahead)
+                self.overwritten.append((record, first, words[part], changed[part]))
+        return len(self.overwritten) > noted
+
+    def again(self) -> Iterator[Record]:
+        """Do the work again, and yield the records of what the work writes."""
+        found = {id(record): record.at(self.moment) for record in self.reads}
+        for record, first, words, changed in self.overwritten:
+            there = found[id(record)].view(numpy.uint8)[first : first + len(words)]
+            numpy.copyto(there, words, where=changed)
+        before = {key: words.copy() for key, words in found.items()}
+
+        def tensors(value):
+            if isinstance(value, list):
+                return [tensors(item) for item in value]
+            return value.within(found[id(value.record)]) if isinstance(value, Place) else value
+
+        with torch.inference_mode():
+            named = {key: tensors(value) for key, value in self.kwargs.items()}
+            results = list(data.tensors(self.call(*tensors(self.args), **named)))
+            for position, place in self.made.items():
+                before[id(place.record)] = numpy.zeros_like(place.record.before)
+                found[id(place.record)] = after = numpy.zeros_like(place.record.before)
+                place.within(after).copy_(results[position])
+        written = {id(record): record for record in self.reads}
+        written |= {id(place.record): place.record for place in self.made.values()}
+        for key, record in written.items():
+            old = self.writes.pop(key, None)
+            record.writes = [write for write in record.writes if write is not old]
+            changed = before[key] != found[key]
+            if changed.any():
+                self.writes[key] = Write(self.end, changed, found[key])
+                record.writes.append(self.writes[key])
+            if changed.any() or old is not None:
+                record.show_all()
+                yield record
+
+
 # One thread at a time lets memory look as its stream finds it.
 _lock = clock.landing
 _inside = 0  # the thread that does so at the moment: an operator may be made of others
 _records: dict[int, Record] = {}  # by address
 _leaving: "list[Leaving]" = []
+_steps: list[Step] = []  # work that has not ended by what the host knows, in the order of the launches
 
 
 def _memories(value) -> dict[int, Memory]:
@@ -136,21 +238,67 @@ def _record(memory: Memory) -> Record | None:
     return record if record is not None and record.storage() is memory.storage else None
 
 
-def _note(memory: Memory, before: numpy.ndarray, end: float) -> None:
-    """Note how memory changed from `before`, for work that has waited until `end`."""
+def _recorded(memory: Memory, before: numpy.ndarray | None = None) -> Record:
+    """Return the record of some memory, or a new one: the memory held `before`, if not what it holds now."""
+    record = _record(memory)
+    if record is None:
+        record = Record(memory, memory.words.copy() if before is None else before)
+        _records[memory.storage.data_ptr()] = record
+    return record
+
+
+def _place(tensor: torch.Tensor) -> Place | None:
+    """Return the place of a tensor on a simulated device, None where it has no bytes."""
+    memory = next(iter(_memories(tensor).values()), None)
+    if memory is None:
+        return None
+    form = tensor.size(), tensor.stride(), tensor.storage_offset()
+    return Place(_recorded(memory), tensor.dtype, *form)
+
+
+def _note(
+    memory: Memory, before: numpy.ndarray, end: float, start: float | None = None, whole: bool = False
+) -> Write | None:
+    """Note how memory changed from `before`, for work that has waited until `end`; return that.
+
+    Work that has not ended by `start`, when the current stream's last work began unless given, finds what has
+    changed, or, after a write of the `whole` memory, all of it.
+    """
     after = memory.words.copy()
     changed = before != after
-    if changed.any():
-        record = _record(memory) or Record(memory.storage, before)
-        record.writes.append(Write(end, changed, after))
-        _records[memory.storage.data_ptr()] = record
+    write = Write(end, changed, after) if changed.any() else None
+    if write is not None or whole:
+        record = _recorded(memory, before)
+        if write is not None:
+            record.writes.append(write)
+        start = clock.current.queues[memory.index].began_at if start is None else start
+        each = numpy.ones(after.nbytes, bool) if whole else numpy.repeat(changed, after.itemsize)
+        _overwrite(record, after.view(numpy.uint8), each, start)
+    return write
+
+
+def _overwrite(written: Record, words: numpy.ndarray, changed: numpy.ndarray, start: float) -> None:
+    """Let work that has not ended by `start` find what was written into memory that the work reads."""
+    redone: set[int] = set()
+    for step in _steps:
+        hit = step.end > start and step.overwrite(written, words, changed)
+        if hit or not redone.isdisjoint(map(id, step.reads)):
+            redone |= {id(record) for record in step.again()}
 
 
 @contextlib.contextmanager
-def _looking_as_at(moment: float, memories: dict[int, Memory], end: float | None = None) -> Iterator[None]:
+def _looking_as_at(
+    moment: float,
+    memories: dict[int, Memory],
+    end: float | None = None,
+    start: float | None = None,
+    whole: bool = False,
+    step: Step | None = None,
+) -> Iterator[None]:
     """Let memory look as at a moment in a block, and note what the block writes, which ends at `end`.
 
-    None means the end of the current stream's work when the block has ended.
+    None means the end of the current stream's work when the block has ended. `_note` has `start` and `whole`.
+    The writes are also noted as those of a `step`.
     """
     global _inside
     with _lock:
@@ -169,7 +317,10 @@ def _looking_as_at(moment: float, memories: dict[int, Memory], end: float | None
             _inside = 0
             for address, memory in memories.items():
                 if address in before:
-                    _note(memory, before[address], _free_at(memory.index) if end is None else end)
+                    ended = _free_at(memory.index) if end is None else end
+                    write = _note(memory, before[address], ended, start, whole)
+                    if step is not None and write is not None:
+                        step.writes[id(_records[address])] = write
                 if (record := _record(memory)) is not None:
                     record.show(memory, inf)
 
@@ -179,8 +330,10 @@ def _now_found(*indices: int) -> float:
     reached = clock.reached()
     for copy in _leaving:
         copy.follow()
+    _steps[:] = [step for step in _steps if step.end > reached]
+    known = min([reached, *(step.moment for step in _steps)])  # a step may have to find what it found before
     for address, record in _records.copy().items():
-        if record.storage() is None or not record.settle(reached):
+        if record.storage() is None or not record.settle(known):
             del _records[address]
     return max([reached, *map(_free_at, indices)])
 
@@ -190,17 +343,38 @@ def shown() -> bool:
     return _inside == threading.get_ident()
 
 
-def show(run: Callable, args: tuple, kwargs: dict):
-    """Run an operator on what its stream finds in the operands, and note what the operator writes."""
+def show(run: Callable, args: tuple, kwargs: dict, again: Callable | None = None):
+    """Run an operator on what its stream finds in the operands, and note what the operator writes.
+
+    `again` does the same on CPU tensors, None for an operator that is not to be done again.
+    """
     with _lock:
         operands = _memories((*args, *kwargs.values()))
         moment = _now_found(*{memory.index for memory in operands.values()})
-        with _looking_as_at(moment, operands):
+        step = Step(again, args, kwargs, moment) if again is not None and operands else None
+        with _looking_as_at(moment, operands, step=step):
             out = run(*args, **kwargs)
-        for address, memory in _memories(out).items():
-            if address not in operands:
-                _note(memory, numpy.zeros_like(memory.words), _free_at(memory.index))
+        for position, tensor in enumerate(data.tensors(out)):
+            for address, memory in _memories(tensor).items():
+                if address in operands:
+                    continue
+                end = _free_at(memory.index)
+                write = _note(memory, numpy.zeros_like(memory.words), end, whole=True)
+                if step is not None:
+                    step.made[position] = place = _place(tensor)
+                    step.writes[id(place.record)] = write
+        if step is not None and step.writes:
+            step.end = max(_free_at(record.index) for record in step.reads)
+            _steps.append(step)
         return out
+
+
+def leaves(source: torch.Tensor, read: Callable, end: float) -> None:
+    """Note a copy of `source`, on a device, that ends at `end`; `read(host)` takes what the copy finds."""
+    with _lock:
+        step = Step(read, (source,), {}, clock.current.queues[source.get_device()].began_at)
+        step.end = end
+        _steps.append(step)
 
 
 def found(tensor: torch.Tensor, into: int) -> torch.Tensor:
@@ -217,8 +391,9 @@ def put(target: torch.Tensor, values: torch.Tensor, source: torch.Tensor | None 
     `source` is pinned memory that the copy has not left: what the host writes there still travels.
     """
     end = _free_at(target.get_device())
+    whole = target.nbytes == target.untyped_storage().nbytes()
     with _lock:
-        with _looking_as_at(end, _memories(target), end):
+        with _looking_as_at(end, _memories(target), end, whole=whole):
             data.on_host(target).copy_(values)
         if source is not None:
             copy = Leaving(source, target, end)
@@ -241,7 +416,8 @@ class Leaving:
         if storage is None or _inside or torch.equal(self.source, self.sent):
             return
         memory = Memory(storage, self.index, self.dtype.itemsize)
-        with torch.inference_mode(), _looking_as_at(self.end, {storage.data_ptr(): memory}, self.end):
+        memories = {storage.data_ptr(): memory}
+        with torch.inference_mode(), _looking_as_at(self.end, memories, self.end, start=inf):
             self.sent.copy_(self.source)
             count = storage.nbytes() // memory.itemsize
             target = torch.frombuffer(memory.words, dtype=self.dtype, count=count).as_strided(*self.place)

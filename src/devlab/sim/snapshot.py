@@ -147,8 +147,13 @@ class RecordingAllocator(PatientAllocator):
     def _note_free(self, block: Block, freed: Freed) -> None:
         lines = freed.lines or self.history.births.get(block.address, ())
         self.history.births.pop(block.address, None)
-        for action in ("free_requested", "free_completed"):
+        for action in ("free_requested",) if block.users else ("free_requested", "free_completed"):
             self.history.note(action, block.address, block.requested, block.stream, lines, freed.moment)
+
+    def _merge(self, block: Block, gone: int = 1) -> None:
+        if not gone:  # no other stream uses the block any more
+            self.history.note("free_completed", block.address, block.requested, block.stream)
+        super()._merge(block, gone)
 
     def _best_fit(self, size: int, requested: int, stream: int) -> Block:
         block = super()._best_fit(size, requested, stream)
@@ -259,13 +264,15 @@ def _segment(allocator: PatientAllocator, first: Block, blocks: list[Block]) -> 
     history = history_of(allocator)
     born, taken = (history.births, history.segments) if history is not None else ({}, {})
     live = [block for block in blocks if block.used]
-    in_use = sum(block.size for block in live)
+    active = sum(block.size for block in live)
+    pending = {block.address for block in allocator.held}
+    in_use = active - sum(block.size for block in live if block.address in pending)
     return {
         "device": allocator.index,
         "address": first.address,
         "total_size": sum(block.size for block in blocks),
         "allocated_size": in_use,
-        "active_size": in_use,
+        "active_size": active,
         "requested_size": sum(block.requested for block in live),
         "stream": first.stream,
         "segment_type": "large" if first.large else "small",
@@ -277,7 +284,11 @@ def _segment(allocator: PatientAllocator, first: Block, blocks: list[Block]) -> 
                 "address": block.address,
                 "size": block.size,
                 "requested_size": block.requested,
-                "state": "active_allocated" if block.used else "inactive",
+                "state": "active_pending_free"
+                if block.address in pending
+                else "active_allocated"
+                if block.used
+                else "inactive",
                 "frames": frames(born.get(block.address, ())) if block.used else [],
             }
             for block in blocks

@@ -67,7 +67,7 @@ def run(way: Way, device: str) -> Lanes:
     (2, True)
     """
     simulated = device.startswith("sim")
-    seconds, (rows, inputs, outputs) = SIMULATED if simulated else REAL
+    seconds, (rows, inputs, outputs) = _work_on(device)
     with clock.virtual() if simulated else contextlib.nullcontext(), torch.no_grad():
         batch = torch.ones(rows, inputs)
         weight = torch.ones(inputs, outputs, device=device)
@@ -76,6 +76,11 @@ def run(way: Way, device: str) -> Lanes:
         if not simulated:
             belt.epoch(0.0, 1)  # memory is taken, and everything has run once
         return belt.epoch(seconds * way.loading, products)
+
+
+def _work_on(device: str) -> tuple[float, tuple[int, int, int]]:
+    """Return the seconds of one load or product, and the sides of a product."""
+    return SIMULATED if device.startswith("sim") else REAL
 
 
 @functools.lru_cache(maxsize=8)
@@ -324,9 +329,10 @@ def describe(state: State) -> str:
     busiest = max((share, lane) for share, lane in zip(shares, LANES, strict=True) if lane != "host waits")
     memory = "pinned" if state.pinned else "pageable"
     manner = "non_blocking=True" if state.non_blocking else "blocking"
-    staged = (
-        " (the host is kept while the bytes are staged)" if state.non_blocking and not state.pinned else ""
-    )
+    rows, inputs, _ = _work_on(state.device)[1]
+    large = 4 * rows * inputs > clock.STAGED_AT_ONCE
+    kept = "waits for the stream all the same" if large else "is kept while the bytes are staged"
+    staged = f" (the host {kept})" if state.non_blocking and not state.pinned else ""
     alone = "The host loads and pins" if state.pinned else "The host loads"
     loader = {0: alone, 1: "One worker loads"}.get(state.workers, f"{state.workers} workers load")
     before = f", {compared(lanes.total, run(state.before, state.device).total)}" if state.before else ""

@@ -14,6 +14,7 @@ from devlab.explore.explorer import Explorer
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
 from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy, launch_of
+from devlab.sim import clock
 from devlab.sim.crossing import crossing
 from devlab.watching.memory import duration, size
 from devlab.watching.timeline import COPYING, STAGING, STARTING, WAITING
@@ -351,9 +352,12 @@ def _host(state: State, one: Lap) -> str:
         stale = ", and the CPU may read old contents until it is done" if state.direction == OUT_OF else ""
         staged = ", when the bytes are in the driver's staging memory" if _stages(state, one) else ""
         return f"{said}{staged}, while the copy is under way{stale}."
-    if state.non_blocking and state.memory == PAGEABLE and state.direction == OUT_OF:
-        return f"{said}: a copy into pageable memory returns when it has ended, whatever non_blocking says."
-    return f"{said}."
+    out = state.direction == OUT_OF
+    large = out or state.looked_at > clock.STAGED_AT_ONCE
+    if not (state.non_blocking and state.memory == PAGEABLE and large):
+        return f"{said}."
+    which = "into" if out else f"of more than {size(clock.STAGED_AT_ONCE)} from"
+    return f"{said}: a copy {which} pageable memory returns when it has ended, whatever non_blocking says."
 
 
 def _stages(state: State, one: Lap) -> bool:
