@@ -101,6 +101,23 @@ def test_the_lessons_measurement_restores_the_mode_of_each_part():
     assert counts.tolist() == [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]
 
 
+def test_the_whole_program_goes_on_where_another_device_has_saved(tmp_path, monkeypatch, capsys):
+    """Lesson 11: its `main`, begun on the CPU, continued on an accelerator, and finished on the CPU."""
+    import devlab
+    from devlab import sim
+
+    sim.enable()
+    made = {"torch": torch, "nn": nn, "F": nn.functional, "Path": Path, "devlab": devlab}
+    made |= {"DataLoader": DataLoader, "TensorDataset": TensorDataset}
+    made["CosineAnnealingLR"] = torch.optim.lr_scheduler.CosineAnnealingLR
+    exec(cell("11_training_step", "def main(folder"), made)
+    for epochs, place in enumerate((None, torch.device("sim"), None), start=1):
+        monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda place=place, **asked: place)
+        made["main"](tmp_path, epochs)
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["epoch 1", "epoch 2", "epoch 3"]
+
+
 def test_the_example_of_an_out_of_memory_message_adds_up():
     """Lesson 08: free and used make up the capacity, and PyTorch's share fits into what the process uses."""
     said = LESSONS["08_memory"].partition("# torch.OutOfMemoryError: CUDA")[2].partition("# ```")[0]

@@ -467,7 +467,7 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 # model shows no gain.)
 #
 # H200, measured: GELU of 100 million numbers took 1.7 ms written out, 0.19 ms fused, and 0.19 ms compiled.
-# With a thousand numbers it was 64, 6.6 and 38 µs: a compiled function makes one launch, but calling it costs
+# With a thousand numbers it took 64, 6.6 and 38 µs: a compiled function makes one launch, but calling it costs
 # the host more than calling one operation. And the first call compiles: for five operators it took {measured:launch_bound:torch.compile of it, first call}.
 # [Lesson 12](12_less_memory_less_time.ipynb#Compiled) says when a function is compiled again.
 
@@ -626,6 +626,9 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 
 # %% facts=["Y1"]
 from devlab.sim import races
+from devlab.sim.clock import real_waits
+
+real_waits(False)  # no cell measures a simulated device's waits from here on, and races depend on them
 
 
 def mean_of_a_batch(waits):
@@ -650,10 +653,38 @@ with races():
 # the wrong number looks right. Without the long work in front, whether the copy or the mean comes first may
 # change from run to run.
 #
-# Without `record_stream` there is another race: Python drops `there` while its product is still waiting in
-# the stream, and the next copy overwrites the batch. H200, measured: a loop that copied each batch so had 175
-# of 200 sums wrong, and no error. The other cure is to let the side stream wait for the main one before it
-# copies into memory that was used before.
+# Without `record_stream` there is another race: Python drops a batch while work on it is still waiting in the
+# main stream, and the next copy goes into the same memory. The cell below copies batches of ones, twos, threes
+# and fours, and takes their means behind long work.
+
+# %% facts=["Y1", "P5"]
+batches = [torch.full((side // 2, side), float(number)).pin_memory() for number in (1, 2, 3, 4)]
+
+
+def means_of_all(recorded):
+    """Copy each batch in the side stream, take its mean in the main stream, and drop it."""
+    means = []
+    for batch in batches:
+        with copies:
+            there = batch.to(device, non_blocking=True)
+            arrived = copies.record_event()
+        main.wait_event(arrived)
+        work()
+        means.append(there.mean())
+        if recorded:
+            there.record_stream(main)
+        del there
+    return torch.stack(means).tolist()
+
+
+torch.accelerator.synchronize()
+with races():
+    print("without record_stream:", means_of_all(recorded=False))
+    print("with record_stream:   ", means_of_all(recorded=True))
+
+# %% [markdown] facts=["Y1", "P5"]
+# H200, measured: without `record_stream` 175 of 200 sums were wrong, and no error was raised. The other cure is
+# to let the side stream wait for the main one, by `copies.wait_stream(main)`, before it copies.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every
 # batch of a loader, and never takes more than a few in advance.
