@@ -829,10 +829,10 @@ for side in (16, 64, 256, 1024):
 # %% [markdown] facts=["V5"]
 # | side (H200, measured) | CPU, one thread | device | transfer |
 # |---|---|---|---|
-# | 16 | 1.5 µs | 9.5 µs | 10 µs |
-# | 64 | 4.3 µs | 11 µs | 13 µs |
-# | 256 | 173 µs | 14 µs | 29 µs |
-# | 1024 | 10,559 µs | 57 µs | 273 µs |
+# | 16 | {measured:crossover:matrix product, float32, 16 x 16:cpu} | {measured:crossover:matrix product, float32, 16 x 16:device} | {measured:crossover:matrix product, float32, 16 x 16:transfer} |
+# | 64 | {measured:crossover:matrix product, float32, 64 x 64:cpu} | {measured:crossover:matrix product, float32, 64 x 64:device} | {measured:crossover:matrix product, float32, 64 x 64:transfer} |
+# | 256 | {measured:crossover:matrix product, float32, 256 x 256:cpu} | {measured:crossover:matrix product, float32, 256 x 256:device} | {measured:crossover:matrix product, float32, 256 x 256:transfer} |
+# | 1024 | {measured:crossover:matrix product, float32, 1024 x 1024:cpu} | {measured:crossover:matrix product, float32, 1024 x 1024:device} | {measured:crossover:matrix product, float32, 1024 x 1024:transfer} |
 #
 # The size from which device and transfer together take less time than the CPU is the **crossover**. (Here the
 # result stays on the device.) It moves with the shape, the dtype, the hardware and the operation: for an

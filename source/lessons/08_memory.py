@@ -592,8 +592,8 @@ guess.was_about(held)
 # What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. The activations are
 # often the larger part. Take that language model, which chooses among 50,304 words, and a batch of 8 texts of
 # 1024 tokens: its last activation alone, the scores in float32, has 8 x 1024 x 50,304 x 4 bytes, which is 1.6
-# GB. H200, measured, for the first step: {measured:memory_by_phase:step 0: after forward} after the forward, and a peak of {measured:memory_by_phase:step 0: peak of backward}, which came in
-# the first results of the backward, since the gradient of the scores is as large as the scores. Lessons
+# GB. H200, measured, for the first step: {measured:memory_by_phase:step 0: after forward} after the forward, and a peak of {measured:memory_by_phase:step 0: peak of backward}, which came with
+# the first results of the backward, two more tensors as large as the scores. Lessons
 # [12](12_less_memory_less_time.ipynb) and [13](13_bigger_than_one_device.ipynb) show what to do when it does
 # not fit.
 #
