@@ -1,4 +1,4 @@
-"""What lessons 00, 01 and 04 conclude in words from an H200's figures holds for the recording."""
+"""What lessons conclude in words from an H200's figures holds for the recordings."""
 
 import json
 from pathlib import Path
@@ -13,6 +13,7 @@ def cases(name: str) -> dict:
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["cases"]
 
 
+BATCHES = (32, 256, 2048, 16384)
 MEASURED = {**cases("measured"), **{name: cases(name) for name in ("bandwidth", "crossover", "traces")}}
 
 
@@ -72,3 +73,56 @@ def test_lesson_04_compares_operations_with_transfers(side):
     assert 3 * addition < pinned < pageable
     assert (product > pinned) is (side == 2048)
     assert product < pageable
+
+
+def test_lesson_07_says_up_to_where_more_is_free():
+    """Four million numbers take as long as 256, and 256 rows as long as one, up to the measured balance."""
+    add = {side: MEASURED["crossover"][f"add, float32, {side} x {side}"]["device"] for side in (16, 2048)}
+    assert add[2048] < 1.1 * add[16]
+    basics = MEASURED["basics"]
+    rate = basics["operations/s, 8192 x 8192 product, bfloat16"]
+    balance = rate / basics["device memory bytes/s (copy 1 GiB, read + written)"]
+    assert balance == pytest.approx(187, abs=1)
+    rows = "bfloat16 (rows x 4096) @ (4096 x 4096), {} rows, device seconds"
+    took = {count: MEASURED["launch_bound"][rows.format(count)] for count in (1, 32, 256, 512, 1024)}
+    assert max(took[32], took[256]) < took[1] < took[512] < took[1024] / 1.5
+
+
+def test_lesson_07_says_when_errors_come():
+    """Of 35 kinds of errors in values, 22 pass the line that makes them and are raised by a later one."""
+    late = [case["0"] for case in cases("late_errors").values()]
+    assert len(late) == 35
+    assert sum(case["call"] == "no error" != case["item"] for case in late) == 22
+
+
+def test_lesson_08_counts_copies_and_finds_the_peak():
+    """One, two and four copies; the peak has the scores' gradient and another tensor of their size."""
+    phase = MEASURED["memory_by_phase"]
+    whole = phase["bytes of parameters"]
+    held = [phase[f"step 0: {moment}"] / whole for moment in ("after backward", "after the optimizer")]
+    assert held == pytest.approx([2, 4], rel=0.01)
+    scores = 8 * 1024 * 50_304 * 4
+    above = phase["step 0: peak of backward"] - phase["step 0: after forward"]
+    assert above == pytest.approx(2 * scores, rel=0.01)
+
+
+def test_lesson_11_says_where_small_training_is_faster():
+    """The CPU wins with small batches; on the GPU the time hardly depends on the batch."""
+    took = {
+        where: [MEASURED["small_training"][f"{where}, batch {batch}, seconds a step"] for batch in BATCHES]
+        for where in ("cpu", "cuda")
+    }
+    cpu_wins = [cpu < cuda for cpu, cuda in zip(took["cpu"], took["cuda"], strict=True)]
+    assert cpu_wins == [True, True, False, False]
+    assert max(took["cuda"]) < 2 * min(took["cuda"])
+
+
+def test_lesson_12_sums_up_its_table():
+    """Eleven times as fast in a third of the memory; checkpoints cost a quarter more time and save memory."""
+    spine, compiled = MEASURED["spine"], MEASURED["spine_compiled"]["bfloat16, fused, compiled"]
+    first, fused = spine["float32, attention by hand"], spine["bfloat16, fused AdamW"]
+    assert first["seconds a step"] / compiled["seconds a step"] == pytest.approx(11, abs=0.5)
+    assert compiled["peak allocated"] / first["peak allocated"] == pytest.approx(1 / 3, abs=0.05)
+    twice = spine["bfloat16, fused, every block checkpointed"]
+    assert twice["seconds a step"] / fused["seconds a step"] == pytest.approx(1.25, abs=0.03)
+    assert twice["peak allocated"] < 0.7 * fused["peak allocated"]
