@@ -123,6 +123,18 @@ def short_ones_stay(trial):
         it = _Scaled(trial, seed, factor=10.0)  # longer than 1, and shorter than the limit
         trial.call(it.optimizer, it.scaler, it.parameters, it.norm() * share, changes=True)
         _expect_gradients(it.model, it.ours, 1.0)
+    for parameter in it.parameters:  # as where every activation is cut off
+        parameter.grad.zero_()
+    it.scaler = torch.amp.GradScaler(trial.device.type, init_scale=SCALE)
+    it.scaler.scale(it.parameters[0].sum())  # makes the scale
+    trial.call(it.optimizer, it.scaler, it.parameters, 1.0, changes=True)
+    for parameter in it.parameters:
+        if parameter.grad.any():
+            expect.fail(
+                "gradients that were all 0 became others: limit / 0 is inf, and 0 * inf is nan",
+                "0",
+                parameter.grad,
+            )
 
 
 @unscaled_clip.row("the scaler's step after it")
