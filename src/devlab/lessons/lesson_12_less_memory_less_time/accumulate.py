@@ -2,7 +2,7 @@
 
 import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
@@ -78,13 +78,20 @@ def _batches(trial, sizes: tuple[int, ...], seed: int) -> list[tuple[torch.Tenso
     return [samples(trial, size, 10 * seed + place) for place, size in enumerate(sizes)]
 
 
-def _stepped(model: nn.Module, batches: list, weights: list[float], steps: int = 1) -> nn.Module:
-    """Take steps of ours by the weighted sum of the batches' mean losses."""
-    optimizer = make_optimizer(model)
+def _losses(trial, model: nn.Module, batches: list) -> Iterator[torch.Tensor]:
+    """Yield the mean loss of each batch, on the trial's device."""
+    for batch in batches:
+        inputs, labels = (one.to(trial.device) for one in batch)
+        yield F.cross_entropy(model(inputs), labels)
+
+
+def _stepped(trial, model: nn.Module, batches: list, weights: list[float], steps: int = 1) -> nn.Module:
+    """Take steps of ours by the weighted sum of the batches' mean losses, on the trial's device."""
+    optimizer = make_optimizer(model.to(trial.device))
     for _ in range(steps):
         optimizer.zero_grad()
-        for (inputs, labels), weight in zip(batches, weights, strict=True):
-            (F.cross_entropy(model(inputs), labels) * weight).backward()
+        for loss, weight in zip(_losses(trial, model, batches), weights, strict=True):
+            (loss * weight).backward()
         optimizer.step()
     return model
 
@@ -107,7 +114,7 @@ def mean_loss(trial):
 
 def _expect_loss(trial, got: object, ours: nn.Module, batches: list) -> None:
     with torch.no_grad():
-        means = [float(F.cross_entropy(ours(inputs), labels)) for inputs, labels in batches]
+        means = [float(loss) for loss in _losses(trial, ours.to(trial.device), batches)]
     weights = _weights(batches)
     wanted = sum(mean * weight for mean, weight in zip(means, weights, strict=True))
     count = sum(len(labels) for _, labels in batches)
@@ -130,14 +137,14 @@ def one_step(trial):
     for sizes, seed in zip(SIZES, trial.seeds, strict=True):
         model, batches = _model(trial, seed), _batches(trial, sizes, seed)
         fresh = twin(model)
-        ours = _stepped(twin(model), batches, _weights(batches))
+        ours = _stepped(trial, twin(model), batches, _weights(batches))
         trial.call(soiled(model), batches, make_optimizer(model), trial.device)
         asked = "one step by the gradient of the mean over all samples"
         expect_parameters(model, ours, WITHIN, _why(trial, model, fresh, batches), asked)
     # A gradient longer than 1 counts in full, nan in `.grad` for nothing; the optimizer remembers two steps.
     batches = [(5 * inputs, labels) for inputs, labels in batches]
     fresh = nn.Linear(FEATURES, CLASSES)
-    ours = _stepped(twin(fresh), batches, _weights(batches), steps=2)
+    ours = _stepped(trial, twin(fresh), batches, _weights(batches), steps=2)
     model = twin(fresh).to(trial.device)
     optimizer = make_optimizer(model)
     for _ in range(2):
@@ -167,7 +174,7 @@ def _why(trial, model: nn.Module, fresh: nn.Module, batches: list) -> Callable[[
         if fault := _fault(trial):
             return fault
         for words, weights in other.items():
-            if furthest(model, _stepped(twin(fresh), batches, weights))[1] <= WITHIN:
+            if furthest(model, _stepped(trial, twin(fresh), batches, weights))[1] <= WITHIN:
                 return words
         return f"{name} is not where one step by the gradient of all samples' mean takes it"
 
