@@ -187,11 +187,6 @@ class _Narrow(threading.local):
 
 
 _narrow = _Narrow()
-TRANSFORMS = tuple(
-    f"fft_{kind}{form}"
-    for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-    for form in ("", "2", "n")
-)
 
 
 def transform(name: str) -> Callable:
@@ -211,6 +206,26 @@ def transform(name: str) -> Callable:
             _narrow.signals = before
 
     return run
+
+
+_attention = private.caller_under(torch.ops.aten.scaled_dot_product_attention.default, private.IMPLICIT_KEY)
+
+
+def attention(query, key, value, mask=None, *args, **kwargs):
+    """Return the attention that PyTorch composes, where CUDA's fused kernel would not refuse the mask."""
+    fused = query.dim() == 4 and query.dtype in (torch.float32, *specs.HALF) and query.shape[-1] % 8 == 0
+    if mask is not None and fused and mask.device != query.device and not data.refusals:
+        method = "wrapper_CUDA___scaled_dot_product_efficient_attention"
+        raise rule.elsewhere("attn_bias", mask.device, query.device, method)
+    return _attention(query, key, value, mask, *args, **kwargs)
+
+
+# Composites of PyTorch's that behave in another way on CUDA than on the CPU.
+COMPOSITES = {
+    f"fft_{kind}{form}": transform(f"fft_{kind}{form}")
+    for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+    for form in ("", "2", "n")
+} | {"scaled_dot_product_attention": attention}
 
 
 def _of_powers_of_two(call: Callable) -> Callable:

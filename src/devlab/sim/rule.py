@@ -133,6 +133,14 @@ def _two_devices(first: torch.device, second: torch.device) -> RuntimeError:
     )
 
 
+def elsewhere(argument: str, device: torch.device, common: torch.device, method: str) -> RuntimeError:
+    """Return what CUDA's wrapper of an operator says of an argument that is on another device."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but got {argument} is on {device}, different from "
+        f"other tensors on {common} (when checking argument in method {method})"
+    )
+
+
 def _elementwise(name: str, declared: Declaration | None, operands) -> int:
     if declared is not None and declared.reduces:
         (_, out, _), (_, tensor, _) = operands[0], operands[-1]
@@ -158,11 +166,7 @@ def _one_device(schema, declared: Declaration, operands) -> int:
     common = operands[0][1].device
     for argument, tensor, _ in operands:
         if tensor.device != common:
-            raise RuntimeError(
-                f"Expected all tensors to be on the same device, but got {argument} is on {tensor.device}, "
-                f"different from other tensors on {common} "
-                f"(when checking argument in method {_method(schema, declared, operands)})"
-            )
+            raise elsewhere(argument, tensor.device, common, _method(schema, declared, operands))
     return common.index
 
 
@@ -332,28 +336,21 @@ _COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
 # For each operator: the dtypes of its first tensor that the CPU takes and CUDA refuses, as OpInfo says, the
 # tables behind PyTorch's own tests, or an H200, and the name of its CUDA kernel, which stands in the message.
 _PAIRS = {
-    "mm": (WHOLE, "addmm_cuda"),
-    "addmm": (WHOLE, "addmm_cuda"),
-    "addbmm": (WHOLE, "addmm_cuda"),
-    "mv": (WHOLE, "addmv_impl_cuda"),
-    "addmv": (WHOLE, "addmv_impl_cuda"),
-    "bmm": (WHOLE, "baddbmm_cuda"),
-    "baddbmm": (WHOLE, "baddbmm_cuda"),
-    "dot": (WHOLE, "dot"),
-    "vdot": (WHOLE, "dot"),
+    **dict.fromkeys(("mm", "addmm", "addbmm"), (WHOLE, "addmm_cuda")),
+    **dict.fromkeys(("mv", "addmv"), (WHOLE, "addmv_impl_cuda")),
+    **dict.fromkeys(("bmm", "baddbmm", "_trilinear"), (WHOLE, "baddbmm_cuda")),
+    **dict.fromkeys(("dot", "vdot"), (WHOLE, "dot")),
     "avg_pool2d": ((torch.int64,), "avg_pool2d_out_cuda_frame"),
     "avg_pool3d": ((torch.int64,), "avg_pool3d_out_cuda"),
     "max_pool2d_with_indices": (WHOLE, "max_pool2d_with_indices_out_cuda_frame"),
     "max_pool3d_with_indices": (WHOLE, "max_pool3d_with_indices_out_frame"),
-    "upsample_bilinear2d": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
+    **dict.fromkeys(
+        ("upsample_bilinear2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"),
+        ((torch.uint8,), "upsample_bilinear2d_out_frame"),
+    ),
     "upsample_bicubic2d": ((torch.uint8,), "upsample_bicubic2d_out_frame"),
-    "_upsample_bilinear2d_aa": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
-    "_upsample_bicubic2d_aa": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
-    "igamma": (specs.HALF, "igamma_cuda"),
-    "igammac": (specs.HALF, "igammac_cuda"),
-    "angle": (specs.HALF, "angle_cuda"),
+    **{name: (specs.HALF, f"{name}_cuda") for name in ("igamma", "igammac", "angle")},
     "histc": (specs.HALF, "histc"),
-    "_trilinear": (WHOLE, "baddbmm_cuda"),
     "native_dropout_backward": (WHOLE | _COMPLEX | {torch.bool}, "masked_scale"),
     "addcmul": ((torch.complex32,), "addcmul_cuda"),
     "sort": ((torch.uint16,), "sort"),
@@ -391,24 +388,25 @@ _HOST_ALONE = frozenset(
 )
 # The operators that `torch.use_deterministic_algorithms` names, with the name that their CUDA kernels give.
 _NOT_DETERMINISTIC = {
-    "avg_pool3d_backward": "avg_pool3d_backward_cuda",
-    "_adaptive_avg_pool2d_backward": "adaptive_avg_pool2d_backward_cuda",
-    "_adaptive_avg_pool3d_backward": "adaptive_avg_pool3d_backward_cuda",
-    "adaptive_max_pool2d_backward": "adaptive_max_pool2d_backward_cuda",
-    "fractional_max_pool2d_backward": "fractional_max_pool2d_backward_cuda",
-    "fractional_max_pool3d_backward": "fractional_max_pool3d_backward_cuda",
+    **{
+        f"{name}_backward": f"{name.lstrip('_')}_backward_cuda"
+        for name in (
+            *("avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_max_pool2d"),
+            *("fractional_max_pool2d", "fractional_max_pool3d", "reflection_pad2d"),
+            *("grid_sampler_2d", "grid_sampler_3d"),
+        )
+    },
+    **{
+        f"{name}_backward": f"{name}_backward_out_cuda"
+        for name in (
+            *("upsample_linear1d", "upsample_bicubic2d", "upsample_trilinear3d"),
+            *("reflection_pad1d", "reflection_pad3d"),
+        )
+    },
     "max_unpool2d": "max_unpooling2d_forward_out",
     "max_unpool3d": "max_unpooling3d_forward_out",
-    "upsample_linear1d_backward": "upsample_linear1d_backward_out_cuda",
-    "upsample_bicubic2d_backward": "upsample_bicubic2d_backward_out_cuda",
-    "upsample_trilinear3d_backward": "upsample_trilinear3d_backward_out_cuda",
-    "reflection_pad1d_backward": "reflection_pad1d_backward_out_cuda",
-    "reflection_pad2d_backward": "reflection_pad2d_backward_cuda",
-    "reflection_pad3d_backward": "reflection_pad3d_backward_out_cuda",
     "nll_loss2d_forward": "nll_loss2d_forward_out_cuda_template",
     "_ctc_loss_backward": "ctc_loss_backward_gpu",
-    "grid_sampler_2d_backward": "grid_sampler_2d_backward_cuda",
-    "grid_sampler_3d_backward": "grid_sampler_3d_backward_cuda",
     "histc": "_histc_cuda with floating point input",
     "bincount": "_bincount_cuda",
     "median.dim": "median CUDA with indices output",
