@@ -86,7 +86,7 @@ def record(device: torch.device) -> dict[str, dict[str, dict]]:
 def _asked(device: torch.device, names: list[str], mode: str) -> dict[str, dict]:
     if device.type != "sim":
         settings = {"CUDA_LAUNCH_BLOCKING": mode}
-        at_once = max(2, (os.cpu_count() or 2) // 2)
+        at_once = parts.most_at_once()
         return parts.ask_in_parts("late_errors", device, names, at_once=at_once, each=1, settings=settings)
     # The simulator reads the variable at each failure, and its devices can be used again.
     before = os.environ.get("CUDA_LAUNCH_BLOCKING")

@@ -19,6 +19,11 @@ SPOILT = 75  # the exit status of a process whose device takes no more work
 LIMIT = 300  # seconds for one process
 
 
+def most_at_once() -> int:
+    """Return how many processes leave a quarter of the processors free, and at least one."""
+    return max(1, (os.cpu_count() or 1) * 3 // 4)
+
+
 def ask_in_parts(
     recording: str,
     device: torch.device,
@@ -37,7 +42,9 @@ def ask_in_parts(
     hands = [names[place::count] for place in range(count)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
         files = [Path(folder) / f"{place}.jsonl" for place in range(count)]
-        variables = os.environ | {"DEVLAB_PROGRESS": f"{folder}/progress.jsonl"} | (settings or {})
+        # As many processes as processors: more threads would only wait for each other.
+        own = {"DEVLAB_PROGRESS": f"{folder}/progress.jsonl", "OMP_NUM_THREADS": "1"}
+        variables = os.environ | own | (settings or {})
 
         def follow(file: Path, hand: list[str]) -> dict[str, dict]:
             return _followed(recording, device, file, hand, variables)

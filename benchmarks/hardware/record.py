@@ -88,10 +88,10 @@ def asked(name: str, device) -> dict[str, object]:
     recording = importlib.import_module(f"hardware.{name}")
     if hasattr(recording, "record"):
         return recording.record(device)
-    names = recording.names()
-    if device.type == "sim":
+    names, at_once = recording.names(), parts.most_at_once()
+    if device.type == "sim" and at_once == 1:
         return parts.ask_here(recording, device, names)
-    return parts.ask_in_parts(name, device, names, at_once=max(2, (os.cpu_count() or 2) * 3 // 4))
+    return parts.ask_in_parts(name, device, names, at_once=at_once)
 
 
 def write(name: str, device, folder: Path) -> Path:
@@ -166,6 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _record(names, device, folder: Path | None) -> int:
     """Make recordings and compare the simulator with them, in a process of its own."""
+    import torch
     from hardware.samples import NoDatabase
 
     said = source(device)["source"]
@@ -174,6 +175,7 @@ def _record(names, device, folder: Path | None) -> int:
     for name in names:
         try:
             write(name, device, folder)
+            torch.accelerator.empty_cache()  # other processes are to find the memory free
         except NoDatabase as error:
             print(f"{name}: not recorded. {error}", flush=True)
     if device.type != "sim":
@@ -183,10 +185,12 @@ def _record(names, device, folder: Path | None) -> int:
 
 
 def _answer_part(name: str, file: str, device) -> int:
-    """Answer the questions on standard input, as one process of several."""
+    """Answer the questions on standard input, as one process of several, and end it."""
     from hardware import parts
 
-    return parts.answer_part(importlib.import_module(f"hardware.{name}"), device, Path(file))
+    status = parts.answer_part(importlib.import_module(f"hardware.{name}"), device, Path(file))
+    sys.stderr.flush()
+    os._exit(status)  # to tidy up a device that takes no more work may take for ever
 
 
 def wake(name: str):
@@ -201,7 +205,9 @@ def wake(name: str):
     os.environ["DEVLAB_DEVICE"] = "sim" if simulated else str(torch.device(name))
     from devlab.devices import accelerators
 
-    return accelerators()[0]
+    device = accelerators()[0]
+    torch.accelerator.set_device_index(device)  # events are recorded there, whatever its number
+    return device
 
 
 if __name__ == "__main__":

@@ -121,7 +121,8 @@ def trained(
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     torch.manual_seed(0)
     try:
-        gpt = GPT(context=tokens, **(SMALL if small else {}), **model).to(device)
+        with device:
+            gpt = GPT(context=tokens, **(SMALL if small else {}), **model)
         optimizer = torch.optim.AdamW(gpt.parameters(), 3e-4, fused=True if fused and not small else None)
         data = torch.randint(0, 500, (batch, tokens), device=device)
         scaler = torch.amp.GradScaler(device.type, enabled=autocast is torch.float16)
@@ -227,7 +228,8 @@ def memory_by_phase(watch: Stopwatch, small: bool) -> dict[str, object]:
     gc.collect()
     books.empty_cache()
     before = books.memory_allocated(device)
-    gpt = GPT(**(SMALL if small else {})).to(device)
+    with device:
+        gpt = GPT(**(SMALL if small else {}))
     figures = {"bytes of parameters": books.memory_allocated(device) - before}
     optimizer = torch.optim.AdamW(gpt.parameters(), 3e-4)
     data = torch.randint(0, 500, (2, 32) if small else (8, 1024), device=device)
@@ -254,4 +256,6 @@ def memory_by_phase(watch: Stopwatch, small: bool) -> dict[str, object]:
             kept.append(torch.empty(size, dtype=torch.uint8, device=device))
     except torch.OutOfMemoryError as error:
         figures["the out-of-memory message"] = str(error)
+    del kept, gpt, optimizer, loss
+    books.empty_cache()  # other processes are to find the memory free
     return figures

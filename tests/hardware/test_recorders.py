@@ -261,10 +261,11 @@ def test_a_case_that_is_no_longer_asked_is_missed(known):
         agreement.compared(known, "mixed devices", {"same": {}, "listed": {}})
 
 
-def test_the_command_says_how_many_agree_and_whether_the_list_is_right(known, capsys):
+def test_the_command_says_how_many_agree_and_whether_the_list_is_right(known, capsys, monkeypatch):
     """The status is 1 for a list that is not right, and a recording that is not there is no difference."""
     from hardware import record
 
+    monkeypatch.setenv("DEVLAB_DEVICE", "sim")  # as the command does, which leaves it set
     (known / "mixed_devices.json").unlink()
     assert record.main(["--compare", str(known)]) == 0
     assert "mixed devices        not recorded" in capsys.readouterr().out
