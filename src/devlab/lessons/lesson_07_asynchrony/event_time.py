@@ -130,9 +130,8 @@ def _expect_time(
     got, work = timed(trial, seconds, backlog=backlog, noted=marks.noted)
     torch.accelerator.synchronize(trial.device)
     fault = marks.fault(trial.device, got, length_of(trial, wanted))
-    if fault or (
-        otherwise and modelled(trial)
-    ):  # a real device that is busy takes longer, and the events say how long
+    # A real device that is busy takes longer, and its events say how long.
+    if fault or (otherwise and modelled(trial)):
         expect_seconds(trial, got, wanted, fault or otherwise, plain=bool(fault))
     if fault:
         expect.fail(fault, "the `elapsed_time` between two events, with one call between them", f"{got:.6f}")
