@@ -232,4 +232,4 @@ def from_any_device(trial):
         headline = f"{{times}} for two tensors on {trial.other()}"
         asked = f"one transfer for each, straight to {trial.device}"
         verbs.counts(log.events.transfers, 2, headline, asked, "{routes}; {last.line}")
-    trial.second()
+        trial.second()

@@ -1,6 +1,5 @@
 """One step from several small batches, by the gradient of the large batch that they make together."""
 
-import contextlib
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -9,16 +8,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from devlab.checks import expect, verbs
-from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_12_less_memory_less_time import (
     CLASSES,
     FEATURES,
+    calls_of_a_step,
     expect_parameters,
     furthest,
     lesson,
     make_model,
     make_optimizer,
-    noted,
     samples,
     soiled,
     twin,
@@ -183,22 +181,14 @@ def _why(trial, model: nn.Module, fresh: nn.Module, batches: list) -> Callable[[
 
 def _fault(trial) -> str:
     """Let the answer take one more step, and say what is wrong with its calls."""
-    model, calls = _model(trial, trial.seeds[0]), []
-    optimizer = make_optimizer(model)
-    with (
-        verbs.aside(trial),
-        noted(optimizer, "zero_grad", lambda: calls.append("zero")),
-        noted(model, "zero_grad", lambda: calls.append("zero")),
-        noted(optimizer, "step", lambda: calls.append("step")),
-        noted(torch.autograd, "backward", lambda: calls.append("backward")),
-        contextlib.suppress(AnswerRaised, expect.Mismatch),
-    ):
-        trial.call(soiled(model), _batches(trial, (4, 3, 2), trial.seeds[0]), optimizer, trial.device)
+    model = _model(trial, trial.seeds[0])
+    batches = _batches(trial, (4, 3, 2), trial.seeds[0])
+    calls = calls_of_a_step(trial, model, batches, make_optimizer(model))
     if (steps := calls.count("step")) > 1:
         return f"the optimizer took {steps} steps for 3 batches: one is asked for all of them"
     if "backward" in calls and not steps:
         return "the optimizer that was given took no step"
-    if "backward" in calls and "zero" not in calls:
+    if "backward" in calls and "zero_grad" not in calls:
         return "gradients from before were counted: call zero_grad before the first backward"
     return ""
 

@@ -1,16 +1,14 @@
 """One training step in mixed precision: float16 autocast, and a scaler around the gradients."""
 
-import contextlib
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from devlab.checks import expect, verbs
-from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_12_less_memory_less_time import (
     CLASSES,
     FEATURES,
+    calls_of_a_step,
     expect_parameters,
     lesson,
     make_model,
@@ -160,19 +158,10 @@ def one_step_each(trial):
 
 def _fault(trial) -> str:
     """Let the answer take one more step, and say what is wrong with its calls."""
-    model, calls = make_model(trial.seeds[0], trial.device), []
-    optimizer, scaler = make_optimizer(model), _scaler(trial)
-    with (
-        verbs.aside(trial),
-        noted(optimizer, "zero_grad", lambda: calls.append("zero")),
-        noted(model, "zero_grad", lambda: calls.append("zero")),
-        noted(optimizer, "step", lambda: calls.append("step")),
-        noted(torch.autograd, "backward", lambda: calls.append("backward")),
-        noted(scaler, "step", lambda: calls.append("scaler.step")),
-        contextlib.suppress(AnswerRaised, expect.Mismatch),
-    ):
-        trial.call(soiled(model), samples(trial, 6, trial.seeds[1]), optimizer, scaler, trial.device)
-    if "backward" in calls and "zero" not in calls[: calls.index("backward")]:
+    model = make_model(trial.seeds[0], trial.device)
+    batch = samples(trial, 6, trial.seeds[1])
+    calls = calls_of_a_step(trial, model, batch, make_optimizer(model), _scaler(trial))
+    if "backward" in calls and "zero_grad" not in calls[: calls.index("backward")]:
         return "gradients from before were counted: call zero_grad before backward"
     if "step" in calls and "scaler.step" not in calls:
         return "the optimizer stepped by itself, with gradients that are still scaled: scaler.step unscales"
