@@ -198,9 +198,8 @@ class Step:
                 before[id(place.record)] = numpy.zeros_like(place.record.before)
                 found[id(place.record)] = after = numpy.zeros_like(place.record.before)
                 place.within(after).copy_(results[position])
-        written = {id(record): record for record in self.reads}
-        written |= {id(place.record): place.record for place in self.made.values()}
-        for key, record in written.items():
+        for record in {*self.reads, *(place.record for place in self.made.values())}:
+            key = id(record)
             old = self.writes.pop(key, None)
             record.writes = [write for write in record.writes if write is not old]
             changed = before[key] != found[key]
