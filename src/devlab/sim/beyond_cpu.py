@@ -4,6 +4,7 @@ The simulator computes on the CPU. PyTorch's tables of operators say which pairs
 kernel for CUDA alone; `tests/sim/test_operators.py` asks them.
 """
 
+import re
 import threading
 from collections.abc import Callable
 
@@ -82,7 +83,7 @@ def caller(name: str) -> Callable:
     call = _STAND_INS.get(name, private.caller_of(op))
     base = name.removeprefix("aten::").partition(".")[0]
     wider = _WIDER.get(base) or _WIDER.get(base.removesuffix("_"))
-    if base.removesuffix("_") in ("fmod", "remainder", "floor_divide") or "_mode" in name:
+    if re.match(r"aten::(fmod|remainder|floor_divide|div_?\.\w+_mode)", name):
         call = _by_zero(call)
     if wider:
         call = _widening(call, private.schema_of(op), wider)
@@ -208,24 +209,26 @@ def transform(name: str) -> Callable:
     return run
 
 
-_attention = private.caller_under(torch.ops.aten.scaled_dot_product_attention.default, private.IMPLICIT_KEY)
+def attention() -> Callable:
+    """Return attention as PyTorch composes it, but refusing a mask that CUDA's fused kernel refuses."""
+    op = private.overload("aten::scaled_dot_product_attention")
+    composite = private.caller_under(op, private.IMPLICIT_KEY)
+
+    def run(query, key, value, mask=None, *args, **kwargs):
+        fused = query.dim() == 4 and query.dtype in (torch.float32, *specs.HALF) and query.shape[-1] % 8 == 0
+        if mask is not None and fused and mask.device != query.device and not data.refusals:
+            method = "wrapper_CUDA___scaled_dot_product_efficient_attention"
+            raise rule.elsewhere("attn_bias", mask.device, query.device, method)
+        return composite(query, key, value, mask, *args, **kwargs)
+
+    return run
 
 
-def attention(query, key, value, mask=None, *args, **kwargs):
-    """Return the attention that PyTorch composes, where CUDA's fused kernel would not refuse the mask."""
-    fused = query.dim() == 4 and query.dtype in (torch.float32, *specs.HALF) and query.shape[-1] % 8 == 0
-    if mask is not None and fused and mask.device != query.device and not data.refusals:
-        method = "wrapper_CUDA___scaled_dot_product_efficient_attention"
-        raise rule.elsewhere("attn_bias", mask.device, query.device, method)
-    return _attention(query, key, value, mask, *args, **kwargs)
-
-
-# Composites of PyTorch's that behave in another way on CUDA than on the CPU.
-COMPOSITES = {
-    f"fft_{kind}{form}": transform(f"fft_{kind}{form}")
-    for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-    for form in ("", "2", "n")
-} | {"scaled_dot_product_attention": attention}
+def composites() -> dict[str, Callable]:
+    """Return the kernels of composites that behave in another way on CUDA than on the CPU, by name."""
+    kinds, forms = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"), ("", "2", "n")
+    transforms = [f"fft_{kind}{form}" for kind in kinds for form in forms]
+    return {name: transform(name) for name in transforms} | {"scaled_dot_product_attention": attention()}
 
 
 def _of_powers_of_two(call: Callable) -> Callable:

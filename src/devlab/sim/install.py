@@ -127,7 +127,7 @@ def _register_kernels() -> None:
         on_cpu.impl(name, "CPU", function, False)
     for key in ("AutogradPrivateUse1", "PrivateUse1"):  # the second one counts in inference mode
         _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
-        for name, function in beyond_cpu.COMPOSITES.items():
+        for name, function in beyond_cpu.composites().items():
             _libraries[-1].impl(name, key, function, False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
     for name in private.operator_names():

@@ -48,8 +48,8 @@ class Declaration(NamedTuple):
         return "device_check: NoCheck" in self.entry
 
     @property
-    def reduces(self) -> bool:
-        """Tell whether the place of the result is checked before that of the operands."""
+    def makes_room(self) -> bool:
+        """Tell whether room for the result is made, and its place checked, before an iterator looks."""
         return self.elementwise and "structured: True" in self.entry and "_inherits:" not in self.entry
 
     @property
@@ -142,13 +142,12 @@ def elsewhere(argument: str, device: torch.device, common: torch.device, method:
 
 
 def _elementwise(name: str, declared: Declaration | None, operands) -> int:
-    if declared is not None and declared.reduces:
+    if declared is not None and declared.makes_room:
         (_, out, _), (_, tensor, _) = operands[0], operands[-1]
         if tensor.is_cpu:
             raise RuntimeError("CUDAGuardImpl initialized with non-CUDA DeviceType: cpu")
-        raise RuntimeError(
-            f"Expected out tensor to have device {tensor.device}, but got {out.device} instead"
-        )
+        asked = f"Expected out tensor to have device {tensor.device}"
+        raise RuntimeError(f"{asked}, but got {out.device} instead")
     common = next(tensor.device for _, tensor, _ in operands if tensor.device.type == data.NAME)
     base = name.removeprefix("aten::").partition(".")[0]
     scalars = 0
@@ -368,6 +367,7 @@ _PAIRS = {
 # kernel: PyTorch's issue 152992 has that message.
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
 _NO_NAME = frozenset({torch.int64, torch.int16, torch.bool, torch.uint16})
+_NO_ENGINE = WHOLE - _NO_NAME
 _ADDED_ALONE = _COMPLEX | {torch.bool}  # `scatter_reduce` takes the sum of these and nothing else
 # What the CUDA kernels of other operators are called, where it is not the CPU's name with another ending.
 _KERNELS = {
@@ -393,25 +393,24 @@ _HOST_ALONE = frozenset(
 )
 # The operators that `torch.use_deterministic_algorithms` names, with the name that their CUDA kernels give.
 _NOT_DETERMINISTIC = {
-    **{
-        f"{name}_backward": f"{name.lstrip('_')}_backward_cuda"
-        for name in (
-            *("avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_max_pool2d"),
-            *("fractional_max_pool2d", "fractional_max_pool3d", "reflection_pad2d"),
-            *("grid_sampler_2d", "grid_sampler_3d"),
-        )
-    },
-    **{
-        f"{name}_backward": f"{name}_backward_out_cuda"
-        for name in (
-            *("upsample_linear1d", "upsample_bicubic2d", "upsample_trilinear3d"),
-            *("reflection_pad1d", "reflection_pad3d"),
-        )
-    },
+    "avg_pool3d_backward": "avg_pool3d_backward_cuda",
+    "_adaptive_avg_pool2d_backward": "adaptive_avg_pool2d_backward_cuda",
+    "_adaptive_avg_pool3d_backward": "adaptive_avg_pool3d_backward_cuda",
+    "adaptive_max_pool2d_backward": "adaptive_max_pool2d_backward_cuda",
+    "fractional_max_pool2d_backward": "fractional_max_pool2d_backward_cuda",
+    "fractional_max_pool3d_backward": "fractional_max_pool3d_backward_cuda",
     "max_unpool2d": "max_unpooling2d_forward_out",
     "max_unpool3d": "max_unpooling3d_forward_out",
+    "upsample_linear1d_backward": "upsample_linear1d_backward_out_cuda",
+    "upsample_bicubic2d_backward": "upsample_bicubic2d_backward_out_cuda",
+    "upsample_trilinear3d_backward": "upsample_trilinear3d_backward_out_cuda",
+    "reflection_pad1d_backward": "reflection_pad1d_backward_out_cuda",
+    "reflection_pad2d_backward": "reflection_pad2d_backward_cuda",
+    "reflection_pad3d_backward": "reflection_pad3d_backward_out_cuda",
     "nll_loss2d_forward": "nll_loss2d_forward_out_cuda_template",
     "_ctc_loss_backward": "ctc_loss_backward_gpu",
+    "grid_sampler_2d_backward": "grid_sampler_2d_backward_cuda",
+    "grid_sampler_3d_backward": "grid_sampler_3d_backward_cuda",
     "histc": "_histc_cuda with floating point input",
     "bincount": "_bincount_cuda",
     "median.dim": "median CUDA with indices output",
@@ -439,15 +438,13 @@ def guarded(name: str, run: Callable) -> Callable:
 def _refusals(name: str, base: str) -> Iterator[tuple[Callable, type[Exception], str]]:
     """Yield for which first operands and others CUDA refuses an operator, and what it raises."""
     if base in _HOST_ALONE:
-        words = (
-            f"Could not run '{name}' with arguments from the '{data.NAME}' backend: CUDA has no kernel for "
-        )
-        yield lambda *given: True, NotImplementedError, words + "it either. Run it on the CPU."
+        words = f"Could not run '{name}' with arguments from the '{data.NAME}' backend: CUDA has no "
+        yield lambda *given: True, NotImplementedError, words + "kernel for it either. Run it on the CPU."
     elif base in _CONVOLUTIONS:
         words = "getCudnnDataTypeFromScalarType() not supported for {}"
         yield lambda x, args, named: x.dtype in _NO_NAME, RuntimeError, words
         words = "GET was unable to find an engine to execute this computation"
-        yield lambda x, args, named: x.dtype in WHOLE - _NO_NAME, RuntimeError, words
+        yield lambda x, args, named: x.dtype in _NO_ENGINE, RuntimeError, words
     elif base in _PAIRS:
         dtypes, kernel = _PAIRS[base]
         words = f"\"{kernel}\" not implemented for '{{}}'"
@@ -491,10 +488,9 @@ def in_cudas_words(name: str, lack: NotImplementedError) -> NotImplementedError:
     """Return the error for a dtype that the CPU has no kernel for either, with the name of CUDA's kernel."""
     base = name.removeprefix("aten::").partition(".")[0]
     kernel = _PAIRS[base][1] if base in _PAIRS else _KERNELS.get(base)
-    pattern, name_there = (
-        (r'^"\w+"', f'"{kernel}"') if kernel else (r'^"(\w+?)(?:_vml|_out)?_cpu\w*"', r'"\1_cuda"')
-    )
-    return NotImplementedError(re.sub(pattern + "(?= not implemented for)", name_there, str(lack)))
+    said = r"\w+" if kernel else r"(\w+?)(?:_vml|_out)?_cpu\w*"
+    words = f'"{kernel}"' if kernel else r'"\1_cuda"'
+    return NotImplementedError(re.sub(rf'^"{said}"(?= not implemented for)', words, str(lack)))
 
 
 def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
