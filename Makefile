@@ -53,7 +53,7 @@ locked: ## write requirements.lock anew from the pins, with the hash of every fi
 release: ## build a release and try its wheel, VERSION=1.0.0; publishing it is a person's
 	@DEVLAB_REPOSITORY="$(REPOSITORY)" $(PYTHON) .ci/release.py $(VERSION)
 
-record-cuda: ## record what a real GPU does; needs torch and NumPy alone (PYTHON=...), and is then committed
+record-cuda: ## record what a real GPU does, and how far sim agrees; torch and NumPy suffice (PYTHON=...)
 	$(PYTHON) benchmarks/hardware/record.py --device cuda
 
 clean: ## remove what was built and cached; .venv stays (rm -r .venv to start anew)

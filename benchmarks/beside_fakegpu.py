@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TABLE = HERE / "recorded" / "mixed_devices.json"
+TABLE = HERE / "recorded" / "h200" / "mixed_devices.json"
 
 COUNT = """
 import json, sys

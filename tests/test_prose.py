@@ -89,7 +89,8 @@ def test_moved_parameters_stay_the_same_objects_unless_pytorch_is_told_otherwise
 def test_the_lessons_measurement_restores_the_mode_of_each_part():
     """Lesson 11: a batch norm that was frozen inside a training model is frozen afterwards."""
     made = {"torch": torch}
-    exec(cell("11_training_step", "def errors_by_digit").partition("validation_loader =")[0], made)
+    for start, end in (("def moved", "def watched"), ("def errors_by_digit", "validation_loader =")):
+        exec(cell("11_training_step", start).partition(end)[0], made)
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 10), nn.Dropout())
     model[0].eval()
     with torch.no_grad():
@@ -98,6 +99,23 @@ def test_the_lessons_measurement_restores_the_mode_of_each_part():
     counts = made["errors_by_digit"](model, DataLoader(TensorDataset(torch.ones(4, 3), labels), 2))
     assert [part.training for part in model.modules()] == [True, False, True, True]
     assert counts.tolist() == [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]
+
+
+def test_the_whole_program_goes_on_where_another_device_has_saved(tmp_path, monkeypatch, capsys):
+    """Lesson 11: its `main`, begun on the CPU, continued on an accelerator, and finished on the CPU."""
+    import devlab
+    from devlab import sim
+
+    sim.enable()
+    made = {"torch": torch, "nn": nn, "F": nn.functional, "Path": Path, "devlab": devlab}
+    made |= {"DataLoader": DataLoader, "TensorDataset": TensorDataset}
+    made["CosineAnnealingLR"] = torch.optim.lr_scheduler.CosineAnnealingLR
+    exec(cell("11_training_step", "def main(folder"), made)
+    for epochs, place in enumerate((None, torch.device("sim"), None), start=1):
+        monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda place=place, **asked: place)
+        made["main"](tmp_path, epochs)
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["epoch 1", "epoch 2", "epoch 3"]
 
 
 def test_the_example_of_an_out_of_memory_message_adds_up():

@@ -1,8 +1,7 @@
 """What PyTorch does when one argument of a call is elsewhere: a table of calls.
 
 Each case is recorded as the device of its result, or the type and the text of its error, with `DEVICE` in
-the place of the device's name. `tests/sim/test_recorded.py` holds the simulator to the recording. What is
-written on `sim` is what the simulator derives from PyTorch's documented rules, and is marked so.
+the place of the device's name. `tests/hardware/test_recordings.py` holds the simulator to the recordings.
 """
 
 import torch

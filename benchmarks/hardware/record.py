@@ -1,20 +1,24 @@
 """Record what real hardware does, so that the simulator and the checks can be held to it.
 
-    python benchmarks/hardware/record.py                     # on CUDA, into benchmarks/recorded/
-    python benchmarks/hardware/record.py --only allocator    # one recording of the seven
-    python benchmarks/hardware/record.py --device sim --out build/recorded    # a rehearsal, no GPU
+    python benchmarks/hardware/record.py                     # on CUDA, into benchmarks/recorded/<the GPU>
+    python benchmarks/hardware/record.py --only allocator    # one recording of them all
+    python benchmarks/hardware/record.py --compare benchmarks/recorded/h200    # with sim, no GPU
+    python benchmarks/hardware/record.py --device sim --out build/recorded     # a rehearsal, no GPU
 
 It needs Python, torch and NumPy and nothing else: run it in a clone, without installing devlab. Each
-recording is one file that names the GPU, the day, the driver and the versions. A rehearsal says "simulated"
-in that place and is never written among the recordings; only the table of mixed devices may be, as
-PyTorch's documented rules.
+recording is one file that names the GPU, the day, the driver and the versions, in a folder for each GPU. At
+the end it says in how many cases the simulator agrees. A rehearsal says "simulated" in the place of the GPU
+and is never written among the recordings.
 """
 
 import argparse
 import datetime
+import gzip
 import importlib
 import json
+import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -22,7 +26,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "benchmarks" / "recorded"
-# The allocator comes first: it wants a device on which nothing has run yet.
+# The allocator comes first: it wants a device on which nothing has run yet. What measures time has the GPU
+# to itself; what runs in several processes comes after it.
 RECORDINGS = (
     "allocator",
     "mixed_devices",
@@ -30,7 +35,11 @@ RECORDINGS = (
     "launches",
     "crossover",
     "synchronizations",
-    "banks",
+    "measured",
+    "operators_by_dtype",
+    "operators_waits_and_bytes",
+    "late_errors",
+    "banks_by_exercise",
 )
 
 
@@ -62,18 +71,65 @@ def _driver() -> str:
     return answer.stdout.split("\n")[0].strip()
 
 
+def folder_of(gpu: str) -> str:
+    """Return the folder of a GPU, after its name: `h200` of "NVIDIA H200", `t4` of "Tesla T4".
+
+    >>> folder_of("NVIDIA GeForce RTX 4090"), folder_of("Tesla T4")
+    ('rtx_4090', 't4')
+    """
+    words = re.sub(r"\b(NVIDIA|Tesla|GeForce)\b", "", gpu).lower()
+    return "_".join(re.findall(r"[a-z0-9]+", words))
+
+
+def asked(name: str, device) -> dict[str, object]:
+    """Return the cases of one recording."""
+    from hardware import parts
+
+    recording = importlib.import_module(f"hardware.{name}")
+    if hasattr(recording, "record"):
+        return recording.record(device)
+    names, at_once = recording.names(), parts.most_at_once()
+    if device.type == "sim" and at_once == 1:
+        return parts.ask_here(recording, device, names)
+    return parts.ask_in_parts(name, device, names, at_once=at_once)
+
+
 def write(name: str, device, folder: Path) -> Path:
     """Make one recording, write it to `folder`, and return its path."""
-    head = source(device)
-    if name == "mixed_devices" and device.type == "sim":
-        head["source"] = "documented rules, not recorded"
+    from hardware.agreement import path_of
+
     begun = time.perf_counter()
-    cases = importlib.import_module(f"hardware.{name}").record(device)
+    head, cases = source(device), asked(name, device)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps({**head, "cases": cases}, indent=1) + "\n", encoding="utf-8")
-    print(f"{name:<17} {len(cases):>5} cases  {time.perf_counter() - begun:>6.1f} s  {path}", flush=True)
+    path = path_of(folder, name)
+    if path.suffix == ".gz":
+        lines = [json.dumps(row) + "\n" for row in (head, *cases.values())]
+        path.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    else:
+        path.write_text(json.dumps({**head, "cases": cases}, indent=1) + "\n", encoding="utf-8")
+    print(f"{name:<25} {len(cases):>5} cases  {time.perf_counter() - begun:>6.1f} s  {path}", flush=True)
     return path
+
+
+def compare(folder: Path, *, drop_mended: bool = False) -> int:
+    """Print where the simulator agrees with a folder; the status is 1 where its list is not right."""
+    from hardware import agreement
+
+    device, answers, status = wake("sim"), {}, 0
+    print(f"The simulator beside {folder}:")
+    for comparison, rule in agreement.COMPARISONS.items():
+        if not agreement.path_of(folder, rule.recording).exists():
+            print(f"{comparison:<20} not recorded")
+            continue
+        module = rule.simulated_by or rule.recording
+        if module not in answers:
+            answers[module] = asked(module, device)
+        found = agreement.compared(folder, comparison, answers[module])
+        print(found, flush=True)
+        if drop_mended:
+            agreement.drop(folder, comparison, found.mended)
+        status |= bool(found.new or found.mended)
+    return int(status)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,36 +138,76 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or sim for a rehearsal")
-    parser.add_argument("--out", type=Path, default=RECORDED, help="where the files go")
+    parser.add_argument("--out", type=Path, help="where the files go (a folder that is called like the GPU)")
     parser.add_argument("--only", nargs="+", choices=RECORDINGS, default=RECORDINGS, metavar="NAME")
+    parser.add_argument("--compare", type=Path, metavar="FOLDER", help="compare the simulator with it, alone")
+    parser.add_argument(
+        "--drop-mended", action="store_true", help="take out of FOLDER's differences what no longer differs"
+    )
+    parser.add_argument("--part", nargs=2, metavar=("NAME", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.compare:
+        return compare(options.compare, drop_mended=options.drop_mended)
 
     simulated = options.device.startswith("sim")
-    measures = [name for name in options.only if name != "mixed_devices"]
-    if simulated and measures and options.out.resolve() == RECORDED:
-        print(f"{', '.join(measures)}: simulated figures do not go to {RECORDED}. Name a folder with --out.")
+    among = options.out and options.out.resolve().is_relative_to(RECORDED)
+    if simulated and not options.part and (among or options.out is None):
+        print(f"Simulated figures do not go to {RECORDED}. Name another folder with --out.")
         return 2
     try:
-        device = _device(options.device, simulated)
+        device = wake(options.device)
     except (RuntimeError, ValueError):
         print(f"{options.device} is not here. To rehearse without it: --device sim --out build/recorded")
         return 2
-    print(source(device)["source"])
-    for name in options.only:
-        write(name, device, options.out)
+    if options.part:
+        return _answer_part(*options.part, device)
+    return _record(options.only, device, options.out)
+
+
+def _record(names, device, folder: Path | None) -> int:
+    """Make recordings and compare the simulator with them, in a process of its own."""
+    import torch
+    from hardware.samples import NoDatabase
+
+    said = source(device)["source"]
+    print(said)
+    folder = folder or RECORDED / folder_of(said.removeprefix("recorded on "))
+    for name in names:
+        try:
+            write(name, device, folder)
+            torch.accelerator.empty_cache()  # other processes are to find the memory free
+        except NoDatabase as error:
+            print(f"{name}: not recorded. {error}", flush=True)
+    if device.type != "sim":
+        variables = {key: value for key, value in os.environ.items() if not key.startswith("DEVLAB")}
+        subprocess.run([sys.executable, __file__, "--compare", str(folder)], env=variables, check=False)
     return 0
 
 
-def _device(name: str, simulated: bool):
-    """Return the device, awake; the course then judges on it as it does for a learner."""
-    import os
+def _answer_part(name: str, file: str, device) -> int:
+    """Answer the questions on standard input, as one process of several, and end it."""
+    from hardware import parts
 
+    status = parts.answer_part(importlib.import_module(f"hardware.{name}"), device, Path(file))
+    sys.stderr.flush()
+    os._exit(status)  # to tidy up a device that takes no more work may take for ever
+
+
+def wake(name: str):
+    """Return the device of a name; the course then judges on it as it does for a learner.
+
+    Raises:
+        RuntimeError or ValueError: when it is not here.
+    """
     import torch
 
+    simulated = name.startswith("sim")
     os.environ["DEVLAB_DEVICE"] = "sim" if simulated else str(torch.device(name))
     from devlab.devices import accelerators
 
-    return accelerators()[0]
+    device = accelerators()[0]
+    torch.accelerator.set_device_index(device)  # events are recorded there, whatever its number
+    return device
 
 
 if __name__ == "__main__":

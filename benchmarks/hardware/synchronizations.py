@@ -3,7 +3,8 @@
 `watch` is what `devlab.watch` says of the same operation, so that the instrument is held to the hardware too:
 a copy that waits is a transfer there, and `blocking`. PyTorch's source (`aten/src/ATen/native/cuda/Copy.cu`)
 and CUDA's documentation ("API synchronization behavior") say what to expect of copies: a blocking one waits
-for its stream; a non-blocking one to the device does not, even from pageable memory: its bytes are staged.
+for its stream; a non-blocking one to the device does not, and from pageable memory a small one does not
+either, because its bytes are staged. `copies_that_wait` asks from which size on that ends.
 """
 
 import torch
@@ -21,7 +22,7 @@ def operations(device: torch.device) -> dict[str, object]:
     x = torch.arange(12.0, device=device).reshape(3, 4) - 5
     square = torch.eye(3, device=device) * 2
     one = torch.ones((), device=device)
-    mask = x > 0
+    mask, another = x > 0, x.clone()
     rows = torch.tensor([2, 0], device=device)
     here, pinned = torch.ones(3, 4), torch.ones(3, 4).pin_memory()
     cpu_rows = torch.tensor([2, 0])
@@ -83,6 +84,7 @@ def operations(device: torch.device) -> dict[str, object]:
         "F.cross_entropy(x, labels)": lambda: F.cross_entropy(x, labels),
         "x.allclose(x)": lambda: x.allclose(x),
         "torch.equal(x, x)": lambda: torch.equal(x, x),
+        "torch.equal(x, another)": lambda: torch.equal(x, another),
         "x.isnan().any()": lambda: x.isnan().any(),
         "torch.linalg.inv(square)": lambda: torch.linalg.inv(square),
         "torch.linalg.cholesky(square)": lambda: torch.linalg.cholesky(square),
@@ -108,13 +110,18 @@ def record(device: torch.device) -> dict[str, dict[str, bool]]:
     with clock.virtual():
         for name, operation in operations(device).items():
             operation()  # what happens only once has happened
-            table[name] = {"waits": _waits(device, work, operation), "watch": _counted(operation)}
+            table[name] = {"waits": waits(device, work, operation), "watch": _counted(operation)}
     return table
 
 
-def _waits(device: torch.device, work: torch.Tensor, operation) -> bool:
+def waits(device: torch.device, work: torch.Tensor, operation, products: int = 10) -> bool:
+    """Tell whether an operation returns only when the products in front of it are done.
+
+    Raises:
+        RuntimeError: when they were done before the operation could be started.
+    """
     torch.accelerator.synchronize(device)
-    for _ in range(10):
+    for _ in range(products):
         torch.mm(work, work)
     done = _recorded(device)
     if done.query():

@@ -168,13 +168,17 @@ class Checkpointed(nn.Module):
 
         @contextlib.contextmanager
         def buffers_kept():
-            held = [(buffer, buffer.clone()) for buffer in self.block.buffers()]
+            held = [
+                (module, name, buffer, buffer.clone())
+                for module in self.block.modules()
+                for name, buffer in module.named_buffers(recurse=False)
+            ]
             try:
                 yield
             finally:  # backward ends the second run early, by an exception
                 with torch.no_grad():
-                    for buffer, value in held:
-                        buffer.copy_(value)
+                    for module, name, buffer, value in held:  # a forward may have put another tensor there
+                        setattr(module, name, buffer.copy_(value))
 
         def runs():
             return contextlib.nullcontext(), buffers_kept()

@@ -150,8 +150,8 @@ devlab.check(materialize)
 # ## `mean_of_all(tensor)`
 #
 # Your function runs in each of several processes, which have formed a group. `tensor` is this process's own tensor, on the
-# CPU. It is a floating-point tensor, and all ranks have one of the same shape and dtype. Return **the mean over all ranks**,
-# element by element, **in every process**.
+# CPU. It is a floating-point tensor, and all ranks have one of the same shape and dtype, though perhaps not of the same strides.
+# Return **the mean over all ranks**, element by element, **in every process**.
 #
 # - The result is a new tensor of the same shape and dtype, without a graph. `tensor` stays **as it was**.
 # - Your function works for any number of ranks, and for a tensor with one number, an empty one and a view.
@@ -166,7 +166,8 @@ def mean_of_all(tensor: torch.Tensor) -> torch.Tensor:
     ### BEGIN SOLUTION
     if not tensor.is_floating_point():
         raise TypeError(f"a mean of {tensor.dtype} is no {tensor.dtype}: give a floating-point tensor")
-    total = tensor.detach().clone()  # all_reduce writes where it reads
+    # A copy, because all_reduce writes where it reads; contiguous, because it goes in the order of memory.
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / dist.get_world_size()
     ### END SOLUTION

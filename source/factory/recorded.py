@@ -8,8 +8,9 @@ A lesson names a table in the place of an image's address, alone in its paragrap
 makers document; what a real GPU was measured to do comes from the files that `make record-cuda` writes to
 `benchmarks/recorded/`, in a folder for each GPU.
 
-A single figure of the H200 stands in prose by its name in that folder's `measured.json`, and is written out
-with its unit: `{measured:basics:seconds of one.item(), queue empty}` becomes `9.8 µs`.
+A single figure of the H200 stands in prose by its name in `h200/measured.json`, or behind the name of another
+file there, and is written out with its unit: `{measured:basics:seconds of one.item(), queue empty}` becomes
+`9.8 µs`, and `{measured:launches:host, one launch of x.add_(1)}` becomes `6 µs`.
 """
 
 import json
@@ -72,7 +73,7 @@ def tabled(prose: str, folder: Path = RECORDED) -> str:
         origins = [f"*Measured on {one.gpu}, {one.date}, with torch {one.torch}.*" for one in measured]
         return "\n\n".join([f"**{words}**", TABLES[name](measured), *origins])
 
-    return FIGURE.sub(lambda place: figure(place[1]), PLACE.sub(table, prose))
+    return FIGURE.sub(lambda place: figure(" ".join(place[1].split())), PLACE.sub(table, prose))
 
 
 def figure(name: str) -> str:
@@ -80,32 +81,52 @@ def figure(name: str) -> str:
 
     >>> figure("basics:seconds of one.item(), queue empty"), figure("spine:TF32:tokens/s")
     ('9.8 µs', '163,000')
+    >>> figure("bandwidth:pinned to the device, 268435456 bytes:bytes/s")
+    '55 GB/s'
 
     Raises:
         SourceError: when nothing of that name was measured.
     """
-    record = json.loads((RECORDED / "h200" / "measured.json").read_text(encoding="utf-8"))
-    found, left = record["cases"], name
-    while isinstance(found, dict):
+    file, _, inside = name.partition(":")
+    path, left = RECORDED / "h200" / f"{file}.json", inside
+    if not path.exists():
+        path, left = path.with_name("measured.json"), name
+    found = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    while left:
         part, _, rest = (left, "", "") if left in found else left.partition(":")
         if part not in found:
             raise SourceError(f"no figure {name!r} was measured; for {part!r} there is: {', '.join(found)}")
         found, left = found[part], rest
-    if "tokens/s" in name:
-        return f"{round(found, -3):,.0f}"
+        if left and not isinstance(found, dict):
+            raise SourceError(f"no figure {name!r} was measured; {part!r} has no parts")
+    if isinstance(found, dict):
+        raise SourceError(f"{name!r} is a group of figures: {', '.join(found)}")
+    if not isinstance(found, int | float):
+        raise SourceError(f"{name!r} is no figure: {found}")
+    return _written(name, found)
+
+
+def _written(name: str, value: float) -> str:
+    """Return a figure with two digits, or all in front of the point, and the unit that its name tells."""
+    if re.search("(tokens|images)/s", name):
+        return f"{float(f'{value:.3g}'):,.0f}"
     unit, scales = next((unit, scales) for words, unit, scales in UNITS if re.search(words, name))
-    prefix, scale = next((pair for pair in scales if found >= pair[1]), scales[-1])
-    value = found / scale
-    return f"{f'{value:.0f}' if value >= 100 else f'{value:.2g}'} {prefix}{unit}"
+    prefix, scale = next((pair for pair in scales if value >= pair[1]), scales[-1])
+    value /= scale
+    return f"{f'{value:,.0f}' if value >= 99.5 else f'{value:.2g}'} {prefix}{unit}".rstrip()
 
 
+SMALL = (("", 1), ("m", 1e-3), ("µ", 1e-6))
 LARGE = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-# What tells the unit in a figure's name: what is neither a rate nor a number of bytes is a time.
+# What tells the unit in a figure's name: what is no count, no rate and no number of bytes is a time.
 UNITS = (
+    (":(parameters|batch|tokens|loss)$", "", (("", 1),)),
+    ("MiB[)]$", "MiB", (("", 1),)),
     ("operations/s|FLOP/s", "FLOP/s", LARGE),
     ("bytes/s", "B/s", LARGE),
+    ("seconds", "s", SMALL),
     ("bytes|peak|memory_by_phase", "B", LARGE),
-    ("", "s", (("", 1), ("m", 1e-3), ("µ", 1e-6))),
+    ("", "s", SMALL),
 )
 
 
@@ -119,8 +140,10 @@ def _table(sources: dict[str, str], measured: list[Recording], rows: list[list[s
     return "\n".join(lines) + f"\n\n{DOCUMENTED} {named}. {remark}"
 
 
-def _giga(rate: float | None) -> str:
-    return MISSING if rate is None else f"{rate / 1e9:.3g} GB/s"
+def _bytes(rate: float | None) -> str:
+    if rate is None:
+        return MISSING
+    return f"{rate / 1e12:.2g} TB/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GB/s"
 
 
 def _tera(rate: float | None) -> str:
@@ -133,14 +156,26 @@ def _best(one: Recording, beginning: str) -> float | None:
     return max((case["bytes/s"] for name, case in cases.items() if name.startswith(beginning)), default=None)
 
 
+def _basic(one: Recording, name: str) -> float | None:
+    """Return one of the measured basics of a recording."""
+    return one.cases.get("measured", {}).get("basics", {}).get(name)
+
+
+def _own_bandwidth(one: Recording) -> float | None:
+    return _basic(one, "device memory bytes/s (copy 1 GiB, read + written)")
+
+
 def _product_rate(one: Recording, dtype: str) -> float | None:
-    cases = one.cases.get("crossover")
-    return cases and 2 * 2048**3 / cases[f"matrix product, {dtype}, 2048 x 2048"]["device"]
+    """Return the rate of a large product: of 8192 rows, or of 2048 where no other was recorded."""
+    cases, large = one.cases.get("crossover"), _basic(one, f"operations/s, 8192 x 8192 product, {dtype}")
+    return large or (cases and 2 * 2048**3 / cases[f"matrix product, {dtype}, 2048 x 2048"]["device"])
 
 
 def _peaks(chips: Iterable[Chip], measured: list[Recording]) -> list[list[str]]:
     """Return the rows that say how fast memory and processors are."""
-    rows = [["its bandwidth", _giga(CUDA_LIKE.bandwidth), *(f"{chip.bandwidth} GB/s" for chip in chips)]]
+    documented = [f"{chip.bandwidth} GB/s" for chip in chips]
+    own = [_bytes(_own_bandwidth(one)) for one in measured]
+    rows = [["its bandwidth", _bytes(CUDA_LIKE.bandwidth), *documented, *own]]
     for words, name, dtype in (
         ("arithmetic in float32", "rate", "float32"),
         ("products in 16 bits", "half_rate", "bfloat16"),
@@ -164,15 +199,15 @@ def hardware(measured: list[Recording]) -> str:
         *_peaks(CHIPS, measured),
         [
             "from the host's memory",
-            f"{_giga(CUDA_LIKE.pinned)} pinned, {_giga(CUDA_LIKE.pageable)} pageable",
+            f"{_bytes(CUDA_LIKE.pinned)} pinned, {_bytes(CUDA_LIKE.pageable)} pageable",
             *(chip.from_host for chip in CHIPS),
             *(
-                f"{_giga(_best(one, 'pinned to the device'))} pinned, "
-                f"{_giga(_best(one, 'pageable to the device'))} pageable"
+                f"{_bytes(_best(one, 'pinned to the device'))} pinned, "
+                f"{_bytes(_best(one, 'pageable to the device'))} pageable"
                 for one in measured
             ),
         ],
-        ["between two of them", _giga(CUDA_LIKE.peer), *(chip.between for chip in CHIPS)],
+        ["between two of them", _bytes(CUDA_LIKE.peer), *(chip.between for chip in CHIPS)],
     ]
     remark = (
         "Peaks in 16 bits are those for ordinary matrices; for its newer GPUs NVIDIA also names twice as "
@@ -184,16 +219,31 @@ def hardware(measured: list[Recording]) -> str:
 
 
 def balance(measured: list[Recording]) -> str:
-    """How many operations a chip can do while its memory moves a byte, by its maker's peaks."""
+    """How many operations a chip can do while its memory moves a byte: by its maker's peaks, and measured."""
     chips = [chip for chip in CHIPS if chip.rate and chip.half_rate]
     bandwidth, *rates = _peaks(chips, measured)
     rows = [["bandwidth of its memory", *bandwidth[1:]], *rates]
-    for words, name in (("balance in float32", "rate"), ("balance in 16 bits", "half_rate")):
+    for words, name, dtype in (
+        ("balance in float32", "rate", "float32"),
+        ("balance in 16 bits", "half_rate", "bfloat16"),
+    ):
         quotients = [getattr(CUDA_LIKE, name) / CUDA_LIKE.bandwidth]
         quotients += [1000 * getattr(chip, name) / chip.bandwidth for chip in chips]
-        rows.append([f"**{words}**", *(f"{quotient:.0f} FLOP per byte" for quotient in quotients)])
-    remark = "Peaks in 16 bits are without sparsity. The balance is the quotient of the two peaks."
+        quotients += [_quotient(_product_rate(one, dtype), _own_bandwidth(one)) for one in measured]
+        rows.append([f"**{words}**", *map(_per_byte, quotients)])
+    remark = (
+        "Peaks in 16 bits are without sparsity. The balance is the quotient of the two peaks, or of the two "
+        "rates that were measured."
+    )
     return _table({chip.name: chip.source for chip in chips}, measured, rows, remark)
+
+
+def _quotient(rate: float | None, bandwidth: float | None) -> float | None:
+    return rate / bandwidth if rate and bandwidth else None
+
+
+def _per_byte(quotient: float | None) -> str:
+    return MISSING if quotient is None else f"{quotient:.0f} FLOP per byte"
 
 
 TABLES = {"hardware": hardware, "balance": balance}

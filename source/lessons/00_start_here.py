@@ -31,13 +31,11 @@ device = devlab.start()
 # down](#What-is-here) you meet it properly. If your machine has a GPU, you see its name instead, and wherever
 # this text prints `sim:0` you see `cuda:0` or `mps:0`. The code is the same. That is the first promise of the
 # course: **one program, any device.** (Now and then a lesson needs what your machine may not have, such as a
-# second GPU, or figures that are the same for everyone. Then it uses the simulated accelerator, beside yours
-# or in its place, and it says so.)
+# second GPU. Then it uses the simulated accelerator in its place, and it says so.)
 #
 # `device = devlab.start()` is also the one line of this text that you replace in a program of your own. There
 # you ask PyTorch whether a GPU can be used, take it if the answer is yes, and fall back on the CPU if it is
 # no. In lesson 02 you write that line for NVIDIA's and AMD's GPUs, and in lesson 03 for every other kind.
-# The lines that make, move and add tensors stay as they are here.
 
 # %% [markdown]
 # ## What a GPU is
@@ -75,6 +73,8 @@ device = devlab.start()
 # Whenever this course calculates with figures, they are those of one **reference machine**: a desktop with a
 # four-core CPU and an accelerator like NVIDIA's T4, a modest GPU of 2018 that Google Colab and Kaggle lend
 # free of charge. In the code, `CUDA_LIKE` holds the figures of that accelerator and `HOST` those of the CPU.
+# Beside them stands what a clock said on one large GPU of today, an NVIDIA H200. Such a figure is always
+# called *H200, measured*.
 #
 # Guess first, then look. `devlab.predict` remembers your guess, and it is never graded.
 
@@ -95,10 +95,11 @@ print(f"GPU {CUDA_LIKE.rate / 1e9:5.0f} billion operations a second, {factor:.0f
 guess.was(f"about {round(factor, -1):.0f} times")
 
 # %% [markdown]
-# Both figures are peaks for 32-bit floats, the kind of number that PyTorch uses unless told otherwise. A
-# large GPU of today, or arithmetic in 16 bits, brings the factor to well over a hundred. But some of the
-# large factors that you read come from a comparison with a single core of a CPU, or with a program that left
-# the CPU's own arithmetic units idle. Lesson 01 shows how much a CPU can do.
+# Both figures are peaks for 32-bit floats, the kind of number that PyTorch uses unless told otherwise. (H200,
+# measured: {measured:basics:operations/s, 8192 x 8192 product, float32} in large products, and
+# {measured:basics:operations/s, 8192 x 8192 product, bfloat16} in 16 bits. A TFLOP/s is a trillion operations
+# a second.) But some of the large factors that you read come from a comparison with a single core of a CPU,
+# or with a program that left the CPU's own arithmetic units idle. Lesson 01 shows how much a CPU can do.
 
 # %% [markdown]
 # ## A tensor has an address
@@ -144,10 +145,9 @@ def device_of(x):
 devlab.check(device_of)
 
 # %% [markdown]
-# The table has a row for each thing that was judged and a column for each device. Below it are the call
-# that went wrong, the result that was expected, and the result that came back. The answer above is right
-# for every tensor on the CPU, which is where most code is tried first, and wrong for every other tensor, as
-# the last row finds out in every column.
+# The table has a row for each thing that was judged and a column for each device. Below it are the call that
+# went wrong, the result that was expected, and the result that came back. The answer above is right for every
+# tensor on the CPU, which is where most code is tried first, and wrong for every other tensor.
 #
 # **[Exercise](../exercises/00_start_here.ipynb#task_device_of):** `device_of`, your first one. One line is
 # enough.
@@ -286,20 +286,21 @@ devlab.hint(device_of)
 # Which devices exist depends on the machine and on what is installed. The CPU is always there. The most
 # common accelerator is an NVIDIA GPU, which PyTorch calls `cuda`. AMD's GPUs go by the same name, with a
 # PyTorch that was built for ROCm, AMD's counterpart of CUDA. Apple's chips have `mps`, and Intel's GPUs
-# `xpu`. There are more, and your program should not depend on which. You can ask:
+# `xpu`. You can ask:
 
 # %% facts=["D2"]
 devlab.devices()
 
 # %% [markdown] facts=["D2"]
 # On these pages two of the rows say *simulated*. On a machine without a GPU this course brings its own
-# accelerator, `sim`, with two devices. It holds real data, obeys PyTorch's own rule about mixing devices,
-# gives PyTorch's own error messages, trains real networks and computes real gradients. A program that forgets
-# a `.to(device)` fails here as it would on an NVIDIA GPU.
+# accelerator, `sim`, with two devices. (With a GPU you see no such row; a lesson that needs two devices
+# fetches them.) `sim` holds real data, obeys PyTorch's own rule about mixing devices, gives PyTorch's own
+# error messages, trains real networks and computes real gradients. A program that forgets a `.to(device)`
+# fails here as it would on an NVIDIA GPU.
 #
 # Some faults of a real GPU are hidden here. A forgotten wait between two queues of work, for instance, shows
 # only in a block that asks for it (lesson 07). And a GPU rounds in its own way. `docs/simulator.md` has the
-# whole list.
+# whole list, and says how far `sim` agrees with what an H200 answered.
 #
 # And `sim` is **not fast**. Your CPU does all the work of `sim`, and in a notebook `sim` is slowed down
 # further, so that you can watch your program wait for it. Times and sizes of the simulated device come from a
@@ -326,9 +327,8 @@ devlab.explore.devices()
 # %% [markdown] facts=["D2", "D4"]
 # The narrowest line is the one between the two memories, by far. Each processor has a wide line to its own
 # memory, and whatever has to be transferred from one memory to the other takes the narrow one. Half of this
-# course is about that line: which lines of code use it without your asking, what has to wait meanwhile, and
-# how to use it less often. Under Apple's rules there is one memory for both, and the accelerator is still an
-# address of its own.
+# course is about that line, and how to use it less often. Under Apple's rules there is one memory for both,
+# and the accelerator is still an address of its own.
 
 # %% [markdown] facts=["A4"]
 # ## Why is my GPU not in the list
@@ -343,9 +343,8 @@ devlab.explore.devices()
 # | **visibility** to this process | `CUDA_VISIBLE_DEVICES` hides the GPU |
 #
 # (The build also needs the CUDA runtime for which it was made. It comes with the PyTorch package, so you need
-# not install CUDA yourself. A rarer fifth condition, that the build contains code for your generation of
-# GPUs, is in lesson 02.) Owning a GPU is only one of the four. PyTorch can tell you what it was built for,
-# and what it can use:
+# not install CUDA yourself.) Owning a GPU is only one of the four. PyTorch can tell you what it was built
+# for, and what it can use:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 builds = {
@@ -360,9 +359,8 @@ print("MPS can be used:       ", torch.backends.mps.is_available())
 
 # %% [markdown] facts=["A4"]
 # The first line is about the package alone. The others need both, the right package and the right machine.
-# For an NVIDIA GPU the first line must name CUDA and the second must say `True`. A build for CUDA on a laptop
-# without a GPU answers `False` to the second question, and so does a CPU-only build in the most expensive
-# workstation. Lesson 02 turns this table into a function.
+# For an NVIDIA GPU the first line must name CUDA and the second must say `True`. Lesson 02 turns this table
+# into a function.
 #
 # For an AMD GPU the first line must name ROCm, and it is `torch.cuda` again that says whether the GPU can be
 # used. For an Intel GPU it must name XPU, and you ask `torch.xpu.is_available()`. On a Mac the first line
@@ -417,7 +415,8 @@ guess.was(back_and_forth.transfers)
 
 # %% facts=["D4"]
 guess = devlab.predict(
-    "In the time of that one transfer, how many times could the accelerator read a gigabyte of its own memory?",
+    "In the time of that one transfer, how many times could the GPU of the reference machine read a gigabyte of "
+    "its own memory?",
     "about 3 times",
     "about 75 times",
     "about 1000 times",
@@ -430,29 +429,38 @@ print(f"from the accelerator's own:      {CUDA_LIKE.bandwidth / 1e9:4.0f} GB/s (
 guess.was(f"about {readings:.0f} times")
 
 # %% [markdown] facts=["D4"]
-# Here are such numbers for the reference machine. It is enough to remember their powers of ten. Each
+# On the H200 a transfer from pageable memory was measured at {measured:bandwidth:pageable to the device,
+# 268435456 bytes:bytes/s} and its own memory at {measured:basics:device memory bytes/s (copy 1 GiB, read +
+# written)}, nearly two hundred times as fast. The map above says what it is on your machine.
+#
+# Here are more such numbers for the reference machine. It is enough to remember their powers of ten. Each
 # vertical line marks a time ten times as long as the line before it. The times are computed from the
-# machine's specs, in which bandwidths and rates are peaks, so they are modelled and not measured.
+# machine's specs, in which bandwidths and rates are peaks, so they are modelled.
 #
 # ![A chart of times on the reference machine, from a microsecond to a second: a call on the CPU takes 1 microsecond, launching a kernel 5, the smallest kernel 2, bringing one number to the host 7. A transfer of a kilobyte takes 7 microseconds, of a megabyte 90 from pinned and 260 from pageable memory, of a gigabyte 83 and 250 milliseconds. The device reads a gigabyte of its own memory in 3.3 milliseconds, the CPU in 20. A product of two matrices with 4096 rows takes the GPU 17 milliseconds, 2.1 in 16 bits, and the CPU 360](drawing:numbers_to_know)
 #
-# Four things can be read off it:
+# Four things can be read off it, and the H200 shows them, too:
 #
 # - **A launch takes longer than a call.** Work that the CPU finishes in less than 5 µs is finished before the
-#   GPU has been told about it.
+#   GPU has been told about it. (H200, measured: {measured:launches:host, one launch of x.add_(1)} for a
+#   launch.)
 # - **Small transfers all take the same time.** One number takes as long as a kilobyte, so send many numbers
-#   in one transfer, not one number at a time.
+#   in one transfer, not one number at a time. (H200, measured: {measured:basics:seconds of one.item(), queue
+#   empty} and {measured:bandwidth:pageable to the device, 1024 bytes:seconds}.)
 # - **Large transfers are slow.** A gigabyte from pageable memory takes fifteen times as long as a product of
-#   two matrices with 4096 rows, which is 137 billion operations.
+#   two matrices with 4096 rows, which is 137 billion operations. (H200, measured: a quarter of a gigabyte
+#   takes {measured:bandwidth:pageable to the device, 268435456 bytes:seconds} from pageable and
+#   {measured:bandwidth:pinned to the device, 268435456 bytes:seconds} from pinned memory.)
 # - **Memory counts as much as arithmetic.** Reading a gigabyte takes the GPU a fifth of the time of that
-#   product, and longer than the same product in 16-bit numbers.
+#   product, and longer than the same product in 16-bit numbers. (H200, measured: a third longer than that
+#   product's {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 4096 rows, device seconds}.)
 
 # %% [markdown] facts=["D4"]
 # ### Real hardware
 #
 # The table puts the reference machine beside hardware that you can borrow, buy or rent. **PCIe** is the slot
 # that joins a card to the computer, and **NVLink** is NVIDIA's faster link between GPUs. (SXM is a module for
-# servers, in place of a card.) A TFLOP/s is a trillion operations a second.
+# servers, in place of a card.)
 #
 # ![The reference machine beside real hardware](recorded:hardware)
 #
@@ -465,11 +473,10 @@ guess.was(f"about {readings:.0f} times")
 # T4 delivers 19 times what its slot does, that of the RTX 4090 32 times, and that of the H100 52 times. So
 # what you learn here about transfers matters more on a better card.
 #
-# Until a column of this table says *measured*, no figure in this course was measured on a GPU. You can do it
-# yourself, free of charge, on Colab or Kaggle. **[Borrow a GPU for an hour](../docs/borrow_a_gpu.md)** says
-# what to click, in order, how to read `nvidia-smi` (a program that shows what an NVIDIA GPU is doing), and
-# how your measurements get into the table above. Go whenever you like; after lesson 07 you will know what to
-# measure.
+# You can add a column of your own, free of charge, on Colab or Kaggle. **[Borrow a GPU for an
+# hour](../docs/borrow_a_gpu.md)** says what to click, in order, how to read `nvidia-smi` (a program that
+# shows what an NVIDIA GPU is doing), and how your measurements get into the table above. Go whenever you
+# like; after lesson 07 you will know what to measure.
 
 # %% [markdown]
 # ## What to keep

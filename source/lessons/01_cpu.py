@@ -275,11 +275,9 @@ guess.was(log.bytes_moved)
 # transfers: four rows of three features and a price, 4 bytes each, so every number of the file was
 # transferred once.
 #
-# **How many workers, and how much memory?** A loader can prepare its batches in processes of its own,
-# called *workers*: begin with `num_workers=2`, and double that while an epoch becomes faster and there are
-# cores to spare. System memory has to hold the data set and what the workers have at hand. Allow for twice
-# your model on top of that: while you load a file of weights in the usual way, the model and the file's
-# tensors are in memory side by side. Lesson 13 comes back to both.
+# **How much memory?** System memory has to hold the data set, what the loader has at hand, and twice your
+# model: while you load a file of weights in the usual way, the model and the file's tensors are in memory
+# side by side.
 
 # %% [markdown] facts=["C4"]
 # ## Where is this batch
@@ -485,9 +483,8 @@ del x
 # CPUs and in pieces of 32 bytes or more on NVIDIA's GPUs, so numbers that lie side by side are read faster
 # than scattered ones on both. And the operating system hands it out in **pages**, of 4096 bytes on most
 # machines, and only when a program first writes to them, which is one reason why the first use of anything is
-# no measurement. The system may also move a page, or write it to disk, without telling your program. Such
-# memory is called **pageable**. A GPU that fetches data by itself cannot work with pages that move. For this
-# purpose memory can be **pinned**, that is, locked in its place. Lesson 04 makes use of it.
+# no measurement. The system may also move a page without telling your program. (That is why lesson 00 called
+# such memory *pageable*.)
 
 # %% [markdown] facts=["C3"]
 # ### What the CPU is good at
@@ -517,21 +514,20 @@ except IndexError as error:
 # A plain message, at the right line, and the notebook goes on. On an NVIDIA GPU the same mistake says
 # *device-side assert triggered*, often at some later and innocent line, and after it no CUDA call works in
 # that process, which has to be restarted. So a good first step with a puzzling GPU error is to run the
-# failing batch once on the CPU. (Lesson 07 lets it happen on the simulated device, which can be reset
-# afterwards.)
+# failing batch once on the CPU. (Lesson 07 lets it happen.)
 
 # %% [markdown] facts=["V2"]
 # ## When the CPU wins
 #
 # You know from lesson 00 that a launch takes as long for little work as for much. So the question is how much
 # work one launch buys. Multiplying two n × n matrices takes 2 n³ operations. Some arithmetic for the
-# reference machine of lesson 00 shows at which n it is worth sending the work away. The figures are modelled,
-# and not measured on your machine.
+# reference machine of lesson 00 shows at which n it is worth sending the work away. These figures are
+# modelled.
 
 # %% facts=["V2"]
 guess = devlab.predict(
-    "The matrices are in the CPU's memory. Which is the smallest of these n at which the accelerator is "
-    "faster, transfers included?",
+    "On the reference machine, with the matrices in the CPU's memory: which is the smallest of these n at "
+    "which the accelerator is faster, transfers included?",
     32,
     128,
     512,
@@ -559,8 +555,18 @@ guess.was(pays[0])
 # With 8 × 8 matrices, a processor that calculates 21 times as fast takes seven times as long: it spends its
 # time being told what to do. With 2048 × 2048 it wins by far, and still by a factor of three with the
 # transfers. **Small work belongs to the CPU.** In between it depends on where the data is already. Where
-# exactly the lines run depends on the machine, and in lesson 07 you measure it rather than believe this
-# table.
+# exactly the lines run depends on the machine. This is what was measured on an H200, beside a CPU that used
+# one thread:
+#
+# | n | CPU | H200, measured | each transfer there |
+# |---|---|---|---|
+# | 32 | {measured:crossover:matrix product, float32, 32 x 32:cpu} | {measured:crossover:matrix product, float32, 32 x 32:device} | {measured:crossover:matrix product, float32, 32 x 32:transfer} |
+# | 128 | {measured:crossover:matrix product, float32, 128 x 128:cpu} | {measured:crossover:matrix product, float32, 128 x 128:device} | {measured:crossover:matrix product, float32, 128 x 128:transfer} |
+# | 512 | {measured:crossover:matrix product, float32, 512 x 512:cpu} | {measured:crossover:matrix product, float32, 512 x 512:device} | {measured:crossover:matrix product, float32, 512 x 512:transfer} |
+# | 2048 | {measured:crossover:matrix product, float32, 2048 x 2048:cpu} | {measured:crossover:matrix product, float32, 2048 x 2048:device} | {measured:crossover:matrix product, float32, 2048 x 2048:transfer} |
+#
+# A large accelerator and a faster slot move the lines: here n = 512 is enough, even with two transfers there
+# and one back. In lesson 07 you measure your own.
 
 # %% [markdown] facts=["V2"]
 # ### Branching work

@@ -116,16 +116,17 @@ print("inside", inside.device)
 print("after ", after.device)
 
 # %% [markdown] facts=["G2"]
-# The same line of code made tensors in two places. (With a single GPU you see one place, since there is no
-# other.) So a bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which need not be
-# 0**.
+# The same line of code made tensors in two places. (With a single GPU there is one place, here and in the
+# next two cells.) So a bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which
+# need not be 0**.
 #
 # For CUDA alone you can write `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for
 # the rest of the program. PyTorch's documentation prefers the block. Programs that train on many GPUs set the
 # device once in each of their processes, and often a library does it for them, so you may never see that
 # line.
 #
-# So two tensors can be made with the same word, and an operation can still refuse them:
+# So two tensors can be made with the same word, and with two GPUs PyTorch refuses to add them: *Expected all
+# tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!*
 
 # %% facts=["G2", "E1"]
 try:
@@ -143,8 +144,7 @@ with torch.accelerator.device_index(last):
 
 # %% [markdown] facts=["G2"]
 # This asks about the accelerator that PyTorch has chosen, of whatever kind. For CUDA alone there is
-# `torch.cuda.current_device()`. And a tensor that you make with the bare name tells you too, because its
-# address is always complete.
+# `torch.cuda.current_device()`.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that
 # it means now.
@@ -164,9 +164,8 @@ if torch.cuda.is_available():
 # %% [markdown] facts=["A1", "A2"]
 # On the machine that made these pages the answers are `False` and `0`. The first two questions raise no error
 # and are safe to ask anywhere, even in a build without CUDA. The third is not: `get_device_name` raises an
-# error where there is no such GPU. With a ROCm build and an AMD GPU the answers are `True` and the number of
-# AMD's GPUs. `torch.cuda` does not count the simulated accelerator, so the answers are the same with it and
-# without it.
+# error where there is no such GPU. `torch.cuda` does not count the simulated accelerator, so the answers are
+# the same with it and without it.
 #
 # To see how a machine with several GPUs would answer, we pretend to have one. Inside a `devlab.pretend(…)`
 # block PyTorch answers as if GPUs of these names were installed. **The answers are invented**: behind them
@@ -281,9 +280,8 @@ with three_gpus:
 #
 # These are the four things from lesson 00, in the same order. Work through them from the top, because often
 # several fail at once: a laptop without a GPU usually has no driver either. To install a build for CUDA, take
-# the command that the selector on pytorch.org makes for your system. It brings the CUDA runtime along, so you
-# need only the driver besides, and not NVIDIA's CUDA toolkit. Two of the four questions can be asked from
-# here:
+# the command that the selector on pytorch.org makes for your system. Two of the four questions can be asked
+# from here:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 print("built for CUDA:      ", torch.version.cuda)
@@ -418,8 +416,8 @@ print(f"scores {list(scores.shape)} on {scores.device}, transfers {log.transfers
 # %% [markdown] facts=["G1"]
 # The whole network ran on the accelerator and nothing was transferred, because everything that it needs was
 # there. Its two layers take 3.3 billion operations for the 4096 pictures. The next cell compares the
-# accelerator with a CPU. With a real accelerator both times are measured on your machine. With the simulated
-# one both are modelled: the reference machine's CPU would need 8.7 ms at its peak of 384 billion operations a
+# accelerator with a CPU. With a real accelerator all times are measured on your machine. With the simulated
+# one they are modelled: the reference machine's CPU would need 8.7 ms at its peak of 384 billion operations a
 # second, and more in practice.
 
 # %% facts=["G1"]
@@ -445,10 +443,11 @@ print(f"{brought * 1e3:5.2f} ms on {device}, if they are transferred first ({how
 guess.was_about(cpu / at_hand)
 
 # %% [markdown] facts=["G1"]
-# On the simulated accelerator the network takes half a millisecond, a seventeenth of the time that the
-# reference machine's CPU needs at its peak (both modelled). If the pictures have to come from the host first,
-# it takes 3.7 ms, and the gain shrinks to little more than twofold. So a GPU is worth having, and placement
-# decides how much of its speed you get. (Lesson 07 is about taking such times.)
+# The first figure divided by the second is what the accelerator gains; the third shows how much of that is
+# left if the pictures have to come from the host. In the model the accelerator takes a seventeenth of the
+# CPU's time, and the transfer leaves little more than twofold. On a large GPU both effects are stronger: it
+# computes far faster, and then nearly all of the time goes into the transfer. So a GPU is worth having, and
+# placement decides how much of its speed you get. (Lesson 07 is about taking such times.)
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
@@ -479,10 +478,10 @@ attempt("cross_entropy(there, labels)", lambda: cross_entropy(there, labels))
 attempt("here[rows]", lambda: here[rows])
 
 # %% [markdown] facts=["E1", "E2"]
-# **Most operations need all their inputs on one device.** The words are those that PyTorch prints on CUDA,
-# with `sim:0` where an NVIDIA GPU would be `cuda:0`. (The simulated accelerator even says `wrapper_CUDA`, so
-# that you meet the real text. On Apple's `mps` the first and the last are worded alike, and most others are
-# not: *Tensor for argument weight is on cpu but expected on mps*, says a `Linear`.)
+# **Most operations need all their inputs on one device.** The words are those that PyTorch prints on CUDA;
+# the simulated accelerator puts `sim:0` where `cuda:0` would stand. (It even says `wrapper_CUDA`, so that you
+# meet the real text. On Apple's `mps` the first and the last are worded alike, and most others are not:
+# *Tensor for argument weight is on cpu but expected on mps*, says a `Linear`.)
 #
 # There is one trap in these messages. In the next cell the batch was made on the accelerator, and the layer
 # was never moved there.
@@ -535,9 +534,10 @@ print("layer.bias  ", layer.bias.device)
 #
 # Convolutions have words of their own: *Input type (torch.cuda.FloatTensor) and weight type
 # (torch.FloatTensor) should be the same*. Here the types contain the places: the pictures are on the GPU, and
-# the layer's weights are on the CPU. Older releases of PyTorch mix the first two forms of the table: *found
-# at least two devices, cuda:0 and cpu! (when checking argument for argument mat2 in method wrapper_CUDA_mm)*.
-# It means the same.
+# the layer's weights are on the CPU. The other way round a `Conv2d` uses the second form: *got weight is on
+# cuda:0, different from other tensors on cpu (… wrapper_CUDA___slow_conv2d_forward)*. Older releases of
+# PyTorch mix the first two forms: *found at least two devices, cuda:0 and cpu! (when checking argument for
+# argument mat2 in method wrapper_CUDA_mm)*. It means the same.
 #
 # `devlab.explain`, which you know from lesson 00, takes the same three steps and then guesses what you meant.
 # (It writes `f32[4,3]` for a float32 tensor of shape [4, 3].)
@@ -550,8 +550,7 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["E2"]
 # It names the layer, because the program took the trouble to make the batch on the accelerator and never
-# moved the layer. Most often that is right. It is still a guess: the tool sees the tensors, and you know what
-# the program is for.
+# moved the layer. Most often that is right; it is still a guess.
 
 # %% [markdown] facts=["E3"]
 # ## Bring one to the other

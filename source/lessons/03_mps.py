@@ -203,8 +203,9 @@ asked = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_availab
 print("by the ladder:      ", [kind for kind, here in asked.items() if here] or "nothing but the CPU")
 
 # %% [markdown] facts=["I6"]
-# On the machine of these pages the ladder finds nothing, because it has no rung for `sim`, and it has none
-# for Intel's `xpu` either. `torch.accelerator` found it.
+# With an NVIDIA GPU, an AMD GPU or a Mac both ways find the same. On the machine of these pages the ladder
+# finds nothing, because it has no rung for `sim`, and it has none for Intel's `xpu` either.
+# `torch.accelerator` found it.
 #
 # There is one trap. Unless told otherwise, `current_accelerator()` says what this PyTorch was **built** for.
 # The Mac with the hidden GPU shows the difference:
@@ -357,8 +358,7 @@ guess.was(failing[0] if len(failing) == 1 else "both" if failing else "neither")
 
 # %% [markdown] facts=["I3"]
 # The first wants to transfer 64 bits and shorten them there. In one `.to` with device and dtype they are
-# shortened before they leave, and half as many bytes are transferred. (With `non_blocking=True` CUDA converts
-# after the transfer instead; lesson 04 shows it.)
+# shortened before they leave, and half as many bytes are transferred.
 #
 # What do you lose? float32 keeps about 7 decimal digits. That is plenty for a network's weights and what it
 # computes with them, and too little for some other things:

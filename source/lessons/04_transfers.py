@@ -23,12 +23,11 @@ how = "modelled" if device.type == "sim" else "measured"
 
 # %% [markdown]
 # **What is counted here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. The
-# counts come from what PyTorch really does, so a real GPU should give the same ones. (A *wait*, or
-# synchronization, is a place where the host waits for a result from the device. A blocking transfer *to* the
-# device holds up the host, too, but the log lists it as a blocking transfer and not as a wait.) *Times* on
-# the simulated device come from a model of the course's reference machine, a GPU like NVIDIA's T4 on PCIe
-# 3.0, and each output says which kind of time it shows. The CPU, with the Python program that runs on it, is
-# the **host**.
+# counts come from what PyTorch really does, and an H200 gave the same ones. (A *wait*, or synchronization, is
+# a place where the host waits for a result from the device. A blocking transfer *to* the device holds up the
+# host, too, but the log lists it as a blocking transfer and not as a wait.) *Times* on the simulated device
+# come from a model of the course's reference machine, a GPU like NVIDIA's T4 on PCIe 3.0, and each output
+# says which kind of time it shows.
 
 # %% [markdown]
 # ## Moving
@@ -214,8 +213,7 @@ guess.was("on the CPU" if x.is_cpu else "on the device")
 # ```
 #
 # "Why not move the whole data set once?" If it fits, and nothing else needs the room, do it. A large data set
-# does not fit. The device then holds one minibatch at a time, and there is a transfer in every step. The rest
-# of this lesson is about making it cheap.
+# does not fit. The device then holds one minibatch at a time, and there is a transfer in every step.
 
 # %% [markdown]
 # ## Pinned memory
@@ -226,7 +224,7 @@ guess.was("on the CPU" if x.is_cpu else "on the device")
 # host first copies the bytes into this buffer (this step is called *staging*), and the GPU takes them from
 # there. A tensor that is in pinned memory from the start needs no staging.
 #
-# ![Above, a pageable tensor in host memory is copied by the host into the staging buffer, and by the GPU from there to the device; with non_blocking=True the host waits for the staging alone. Below, a pinned tensor is copied by the GPU directly; with non_blocking=True the host does not wait at all. A blocking transfer holds the host until it has ended in both cases](drawing:staged_or_pinned)
+# ![Above, a pageable tensor in host memory is copied by the host into the staging buffer, and by the GPU from there to the device; with non_blocking=True the host waits for the staging alone if the tensor is small, and to the end if it is large. Below, a pinned tensor is copied by the GPU directly; with non_blocking=True the host does not wait at all. A blocking transfer holds the host until it has ended in both cases](drawing:staged_or_pinned)
 #
 # A loader puts its minibatches into pinned memory if you ask it to:
 
@@ -239,37 +237,30 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
     print(f"{name:<7}on {x.device}, in {'pinned' if x.is_pinned() else 'pageable'} memory")
 
 # %% [markdown] facts=["P3"]
-# Pinned memory is still the CPU's memory, with a promise. (While it is pinned the system can put nothing
-# else there, so pin minibatches and not a large data set.) It makes transfers faster; how much faster
-# depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory. From
-# pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s.
-# Here the model is simpler than a real driver, which stages a large transfer in chunks: while one chunk
-# travels, the next is staged, and the two times overlap instead of adding up.
+# Pinned memory is still the CPU's memory, with a promise. (While it is pinned the system can put nothing else
+# there, so pin minibatches and not a large data set.) It makes transfers faster; how much faster depends on
+# the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory. From pageable
+# memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s. (H200,
+# measured: {measured:bandwidth:pinned to the device, 268435456 bytes:bytes/s} and
+# {measured:bandwidth:pageable to the device, 268435456 bytes:bytes/s}.) Here the model is simpler than a real
+# driver, which stages a large transfer in chunks: while one chunk travels, the next is staged, and the two
+# times overlap.
 #
-# Either way a transfer takes about **a start, plus its bytes divided by the rate**. On the reference
-# machine the start takes 7 µs. A single number costs nothing else, from either memory, while 4 MB take 333
-# µs more from pinned and 1000 µs more from pageable memory.
+# Either way a transfer takes about **a start, plus its bytes divided by the rate**. On the reference machine
+# the start takes 7 µs. A single number costs nothing else, from either memory, while 4 MB take 333 µs more
+# from pinned and 1000 µs more from pageable memory. (H200, measured, 4 MiB: {measured:bandwidth:pinned to the
+# device, 4194304 bytes:seconds} and {measured:bandwidth:pageable to the device, 4194304 bytes:seconds}, start
+# included.)
 #
-# These are the peaks that makers document for real machines, in one direction:
-#
-# | between | peak | from |
-# |---|---|---|
-# | host and GPU, PCIe 3.0 with 16 lanes | 16 GB/s | NVIDIA's data sheet of the T4 |
-# | host and GPU, PCIe 4.0 with 16 lanes | 32 GB/s | NVIDIA's data sheet of the A100 |
-# | host and GPU, PCIe 5.0 with 16 lanes | 64 GB/s | NVIDIA's data sheet of the H100 |
-#
-# (The data sheets add up both directions, so you find twice these numbers there.) Transfers from pinned
-# memory stay somewhat below the peak: NVIDIA's *CUDA C++ Best Practices Guide* names about 12 GB/s for PCIe
-# 3.0. If you have a GPU, measure yours with the picture [below](#Look-and-touch).
+# That stays somewhat below the peak of the slot, which is 16 GB/s for PCIe 3.0 as NVIDIA's data sheet of the
+# T4 documents it ([lesson 00](00_start_here.ipynb#Real-hardware) has newer ones). If you have a GPU, measure
+# yours with the picture [below](#Look-and-touch).
 #
 # On a Mac the GPU shares its memory with the CPU, and a `DataLoader` does not pin for `mps`. For a model on
 # the CPU there is no transfer, so the time for pinning is lost.
 
 # %% [markdown]
 # ### Worker processes
-#
-# Something has to bring each minibatch into pinned memory. What does it, and when, decides whether anything
-# is gained.
 #
 # Loading can take longer than training, because files have to be read and images decoded. `num_workers=2`
 # hands this work to two more processes. They are real ones, on your machine, whatever your accelerator is. A
@@ -289,10 +280,10 @@ for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
 # minibatches, and the loop stands still meanwhile.
 #
 # **How many workers?** Start with 2, time an epoch, and take more only as long as the time falls.
-# [13](13_bigger_than_one_device.ipynb#Workers-and-CUDA) says more, and explains why workers should leave the
-# accelerator alone. With `persistent_workers=True` the same workers serve every epoch. And where Python
-# starts each worker afresh, as it does on Windows, on macOS and, since Python 3.14, on Linux, a script has to
-# keep its main part under `if __name__ == "__main__":`, because the script is imported anew for the workers.
+# [13](13_bigger_than_one_device.ipynb#Workers-and-CUDA) explains why workers should leave the accelerator
+# alone. With `persistent_workers=True` the same workers serve every epoch. Where Python starts each worker
+# afresh, as on Windows, on macOS and, since Python 3.14, on Linux, a script has to keep its main part under
+# `if __name__ == "__main__":`.
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_make_loader):** `make_loader` pins where it helps, and
 # only there.
@@ -305,71 +296,88 @@ for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
 # operation, which puts it at the queue's end, and goes on, while the device takes up one operation after the
 # other. `non_blocking=True` asks that a transfer be launched like any other operation.
 #
-# Below, the device has some work already, a matrix product that takes longer than the transfer queued behind
-# it. The transfer is made in four ways: from pageable and from pinned memory, blocking and not.
+# Below, the device has some work already, a matrix product, and a transfer is queued behind it: of a small
+# tensor and of a large one, from pageable and from pinned memory, blocking and not.
 
 # %% facts=["P4"]
-guess = devlab.predict("In how many of the four must the host wait for the product?", *range(5))
+guess = devlab.predict("In how many of the eight cases must the host wait for the product?", *range(9))
 
 # %% facts=["P4"]
-pageable = torch.ones(100, 1000)
-locked = pageable.pin_memory()
-square = torch.ones(1024, 1024, device=device)
+side = 1024 if device.type == "sim" else 4096  # On a real GPU only a large product takes longer than staging.
+square = torch.ones(side, side, device=device)
+product = devlab.time_op(lambda: square @ square, device, repeats=5, show=False).median
 
 
 def host_held(x, non_blocking):
-    """Return how many microseconds the host spends in a transfer that stands behind a product."""
+    """Return how many seconds the host spends in a transfer that stands behind a product."""
     torch.accelerator.synchronize(device)
     with devlab.watch() as log:
         square @ square
         x.to(device, non_blocking=non_blocking)
     when = log.events.transfers[0].when
-    return (when.ended - when.began) * 1e6
+    return when.ended - when.began
 
 
-times = []
-for name, x in (("pageable", pageable), ("pinned", locked)):
-    for non_blocking in (False, True):
-        times.append(host_held(x, non_blocking))
-        print(f"{name:<9}non_blocking={non_blocking!s:<6} holds the host up for {times[-1]:4.0f} µs ({how})")
+waited = 0
+for pageable in (torch.ones(64, 1024), torch.ones(4096, 1024)):
+    for kind, x in (("pageable", pageable), ("pinned", pageable.pin_memory())):
+        for non_blocking in (False, True):
+            held = host_held(x, non_blocking)
+            waited += held > product / 2
+            how_long = f"holds the host up for {held * 1e6:5.0f} µs ({how})"
+            print(f"{x.nbytes >> 10:>5} KiB, {kind:<8}, non_blocking={non_blocking!s:<5} {how_long}")
 
-guess.was(sum(time > max(times) / 2 for time in times))
+guess.was(waited)
 
 # %% [markdown] facts=["P4"]
-# The flag decides whether the host waits for the device, and the memory decides how soon the host is free:
+# Three rules explain the eight lines:
 #
 # - **A blocking transfer waits for its stream**: for all the work that was launched before it, and then for
-#   the transfer. The first and the third line show the same time, because the product takes so long that
-#   the bytes are staged before it ends.
-# - **From pageable memory, `non_blocking=True` holds the host up while the bytes are staged**, and in the
-#   model no longer: the transfer joins the stream, and the host waits neither for it nor for the product. A
-#   real driver may wait longer.
+#   the transfer.
 # - **From pinned memory, `non_blocking=True` does not hold the host up at all.** What remains is the launch.
+# - **From pageable memory it depends on the size.** A small tensor holds the host up while its bytes are
+#   staged, and no longer. For a large one the host waits as in a blocking transfer.
 #
-# So on the way to the device `non_blocking=True` is useful from pinned memory, and does no harm from pageable
-# memory. How much it gains there is up to the driver: NVIDIA's documentation (*API synchronization behavior*)
-# allows the driver to wait for the stream before it stages, and then the second line would look like the
-# first.
+# The simulated device does as an H200 did. There {measured:held_by_copies:seconds of the work in front} of
+# work stood in front, and the host was held up for:
 #
-# Is it safe to *use* the result on the device? It is. The device works through its stream in order, so an
-# operation that you launch after the transfer also runs after it. The host is early, the device is not.
+# | H200, measured | 256 KiB | 2 MiB | 4 MiB | 16 MiB |
+# |---|---|---|---|---|
+# | pageable | {measured:held_by_copies:pageable.to(device), 256 KiB} | {measured:held_by_copies:pageable.to(device), 2048 KiB} | {measured:held_by_copies:pageable.to(device), 4096 KiB} | {measured:held_by_copies:pageable.to(device), 16384 KiB} |
+# | pageable, `non_blocking=True` | {measured:held_by_copies:pageable.to(device, non_blocking), 256 KiB} | {measured:held_by_copies:pageable.to(device, non_blocking), 2048 KiB} | {measured:held_by_copies:pageable.to(device, non_blocking), 4096 KiB} | {measured:held_by_copies:pageable.to(device, non_blocking), 16384 KiB} |
+# | pinned | {measured:held_by_copies:pinned.to(device), 256 KiB} | {measured:held_by_copies:pinned.to(device), 2048 KiB} | {measured:held_by_copies:pinned.to(device), 4096 KiB} | {measured:held_by_copies:pinned.to(device), 16384 KiB} |
+# | pinned, `non_blocking=True` | {measured:held_by_copies:pinned.to(device, non_blocking), 256 KiB} | {measured:held_by_copies:pinned.to(device, non_blocking), 2048 KiB} | {measured:held_by_copies:pinned.to(device, non_blocking), 4096 KiB} | {measured:held_by_copies:pinned.to(device, non_blocking), 16384 KiB} |
 #
+# The border lies between 2 and 4 MiB; the simulated device has it at 2. (NVIDIA's documentation, *API
+# synchronization behavior*, leaves it to the driver.) A batch of 32 images has 19 MB, so without pinned
+# memory the flag gains nothing for it.
+#
+# Is it safe to *use* the result on the device? On CUDA it is. The device works through its stream in order,
+# so an operation that you launch after the transfer also runs after it. The host is early, the device is not.
 # What you must not do is write into a *pinned* tensor while its transfer may still be under way, because the
 # GPU reads that very memory. Bytes that were staged are safe.
 #
-# **[Exercise](../exercises/04_transfers.ipynb#task_batches):** `batches` goes through a loader and never
-# waits for a transfer.
+# **On other devices the flag is not safe.** On Apple's `mps` the GPU reads the tensor itself, some time
+# later. If your program has overwritten it by then (in older releases, merely dropped it), other numbers
+# arrive, without an error: PyTorch's issues 189690 and 139550. So in code for any device, ask for it only
+# where the memory is pinned: `x.to(device, non_blocking=x.is_pinned())`. (Lesson 11 asks for it on CUDA
+# alone, which is as safe.)
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_batches):** `batches` goes through a loader and waits for
+# no transfer from pinned memory.
 
 # %% [markdown]
 # ### A loop in time
 #
-# The gain is easiest to see on a timeline. Here is a loop over four minibatches, in the simulator's model of
-# time, first with blocking transfers. Moving a minibatch, staging and copying together, takes about twice as
-# long as computing with it:
+# The gain is easiest to see on a timeline. Here is a loop over four minibatches, first with blocking
+# transfers. In the model, moving a minibatch, staging and copying together, takes about twice as long as
+# computing with it. (On a GPU a lane shows the time between a mark before an operator and a mark after it.
+# Where the GPU is idle, the launch counts, too.)
 
 # %% facts=["P5"]
 work = TensorDataset(torch.ones(256, 1024), torch.arange(256))
 weight = torch.ones(1024, 2048, device=device)
+torch.ones(64, 1024, device=device) @ weight  # The first product costs more, and is not to count.
 
 
 def loop(loader, non_blocking):
@@ -385,10 +393,9 @@ plain = loop(DataLoader(work, batch_size=64), non_blocking=False)
 waiting = plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
-# Read the lanes from the top. The host waits (the low grey bars, `░` in the text form) for each transfer; the
-# time in which it stages the bytes is drawn as part of the wait, so *copying* is short here. A transfer joins
-# the device's stream behind the product before it, so the host waits for that product as well, and all the
-# while it cannot load the next minibatch. Now the same loop with pinned memory and without blocking:
+# Read the lanes from the top. The host waits (the low grey bars, `░` in the text form) for each transfer and
+# for the product before it, and all the while it cannot load the next minibatch. Now the same loop with
+# pinned memory and without blocking:
 
 # %% facts=["P5", "P7"]
 alone = loop(DataLoader(work, batch_size=64, pin_memory=True), non_blocking=True)
@@ -397,27 +404,29 @@ alone.timeline(beside=waiting)
 # %% [markdown] facts=["P5", "P7"]
 # The host never waits, and has launched everything early: **the host's work and the device's overlap.** It
 # was not free, though. *Staging* is the host's own copy into pinned memory, since this loader has no workers
-# and pins in the loop. From pageable memory, with `non_blocking=True`, the driver would have staged the same
-# bytes in the same time. (Try `loop(DataLoader(work, batch_size=64), non_blocking=True)`: in the model it
-# takes just as long.)
-#
-# So let another thread pin. A loader with workers has one:
+# and pins in the loop. So let another thread pin. A loader with workers has one:
 
 # %% facts=["P3", "P5", "P7"]
 helped = loop(DataLoader(work, batch_size=64, pin_memory=True, num_workers=2), non_blocking=True)
 helped.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5", "P7"]
-# Now the host does nothing but launch, and all the rest of the time is its own. **Workers, pinned memory and
-# `non_blocking=True` belong together:** in the model the loop takes 241 µs with them, and 345 without. (The
-# model leaves out what it takes to stack a minibatch and to hand it over from a worker. Workers pay off where
-# loading is slow.)
+# Now the host does nothing but launch, and all the rest of the time is its own. But the model leaves out what
+# it takes to stack a minibatch and to hand it over from a worker. **Workers pay off where loading is slow,
+# and cost where it is cheap.** With images that are tensors in memory already, and batches of 13 MB, a small
+# network trained like this (H200, measured):
+#
+# | loop | images a second |
+# |---|---|
+# | pageable memory, `.item()` in each step | {measured:traces:loader_in_the_main_process_waits:images/s} |
+# | pinned memory, no workers, no wait | {measured:traces:pinned_no_wait:images/s} |
+# | pinned memory, four workers, no wait | {measured:traces:workers_pinned_no_wait:images/s} |
 #
 # Copying and computing still take turns, because the work in one stream runs in order. A second stream lets
 # them overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
 #
-# One temptation is left. If pinned memory is good, why not pin by hand, just before the transfer? A tensor of
-# 4 MB goes to the device as it is, and pinned by hand.
+# One temptation is left. If pinned memory is good, why not pin by hand, just before the transfer? A batch of
+# 32 images goes to the device as it is, and pinned by hand.
 
 # %% facts=["P7"]
 guess = devlab.predict(
@@ -425,57 +434,54 @@ guess = devlab.predict(
 )
 
 # %% facts=["P7"]
-large = torch.ones(1000, 1000)
-
+images = torch.ones(32, 3, 224, 224)
+ways = {
+    "blocking": lambda: images.to(device),
+    "not blocking": lambda: images.to(device, non_blocking=True),
+    "pinned by hand": lambda: images.pin_memory().to(device, non_blocking=True),
+}
 took = {}
-for name, send in (
-    ("blocking", lambda: large.to(device)),
-    ("not blocking", lambda: large.to(device, non_blocking=True)),
-    ("pinned by hand", lambda: large.pin_memory().to(device, non_blocking=True)),
-):
-    torch.accelerator.synchronize(device)
-    with devlab.watch() as log:
-        send()
-        torch.accelerator.synchronize(device)
-    took[name] = log.timeline(show=False).total * 1e6
-    made = log.allocated.get("cpu", 0)
-    print(f"{name:<16}{took[name]:5.0f} µs ({how}), new on the CPU: {made} bytes")
+for name, send in ways.items():
+    took[name] = devlab.time_op(send, device, repeats=5, show=False).median
+    print(f"{name:<15}{took[name] * 1e6:6.0f} µs ({how})")
 
 guess.was("yes" if took["pinned by hand"] < 0.95 * took["blocking"] else "no")
 
 # %% [markdown] facts=["P7"]
-# `pin_memory()` copies every byte, just as the driver does when it stages, so nothing is gained. **On a real
-# machine you usually lose.** Memory that is pinned for the first time has to be locked, which takes long, and
-# the transfer cannot begin before the last byte is pinned, while a driver's chunks overlap. The model leaves
-# both out, which is why it shows three equal times. PyTorch's own guide to `pin_memory` and `non_blocking`
-# warns of up to twice the time of a plain `.to`. **Pinning by hand just before the transfer usually costs
-# more than it saves, and a loader without workers does just that.** Pin early, or let another thread pin.
+# `pin_memory()` copies every byte, as the driver does when it stages, so in the model nothing is gained. On a
+# real machine two things are different. **The first time you lose much**: a new block of pinned memory costs
+# a system call, and its pages have to be locked. **Later you may win**, because PyTorch keeps such blocks and
+# fills them with several CPU threads. (H200, measured with 8 threads:
+# {measured:transfers:x.pin_memory().to(device, non_blocking), pinned memory cached} against
+# {measured:transfers:pageable .to} for the plain `.to`. The cell does not count the first time either.)
+# PyTorch's own guide to `pin_memory` and `non_blocking` warns of up to twice the time of a plain `.to`. So
+# measure, or let the loader pin: from pinned memory the transfer itself takes {measured:transfers:pinned .to}
+# (H200, measured).
 
 # %% [markdown] facts=["P3", "P4"]
 # ### Look and touch
 #
 # This picture shows what a transfer costs, over its size. Run the cell, drag the ring along the sizes, and
 # change what stands above the curves. The two lanes below them show what the host does while the bytes
-# travel; *Play* lets you watch. (On a GPU the times are measured, on the simulated device they come from the
-# model; the picture says which.) **Find out** how much pinned memory saves for a single number, and how much
+# travel; *Play* lets you watch. **Find out** how much pinned memory saves for a single number, and how much
 # for 32 images. And for which transfers does the host go on before they have ended?
 
 # %% facts=["P3", "P4"]
 devlab.explore.transfers()
 
 # %% [markdown] facts=["P3", "P4"]
-# In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A
-# small transfer costs what a start costs, from either memory; only in large ones do the bytes count. That
-# is a reason to send a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on
-# early: at once with pinned memory, and from pageable memory after two thirds of the time, when the bytes
-# are staged. For a transfer from the device into pageable memory the host always waits.
+# In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A small
+# transfer costs what a start costs, from either memory; only in large ones do the bytes count. That is a
+# reason to send a batch as one tensor and not as thirty-two. (H200, measured: {measured:transfers:pageable
+# .to} for the images in one, {measured:transfers:one by one, 32 transfers of a 32nd} one by one.) With
+# `non_blocking=True` the host goes on early from pinned memory, and with a small tensor in pageable memory
+# once its bytes are staged. For a transfer from the device into pageable memory the host always waits.
 
 # %% [markdown]
 # ### Where the dtype is changed
 #
-# You need not learn this detail; look it up when you need it. The flag also decides where a single call
-# changes the dtype. The image goes to the device as `float32`, and a thousand `float32` scores come home as
-# `float16`. The smaller forms take 48 and 2000 bytes.
+# The flag also decides where a single call changes the dtype. The image goes to the device as `float32`, and
+# a thousand `float32` scores come home as `float16`. The smaller forms take 48 and 2000 bytes.
 
 # %% facts=["P8"]
 scores = torch.ones(1000, device=device)
@@ -496,9 +502,8 @@ torch.accelerator.synchronize(device)  # The host has not waited for the last tr
 # %% [markdown]
 # ## The other direction
 #
-# On the way to the device it was safe for the host to go on early. On the way back it is a trap, which the
-# simulated device can show you every time. Real hardware shows it now and then. Fetch three sevens from the
-# device without blocking, and read them at once.
+# On the way to the device it was safe for the host to go on early. On the way back it is a trap. Fetch three
+# sevens from the device without blocking, while it has work to do, and read them at once.
 
 # %% facts=["P6"]
 guess = devlab.predict(
@@ -507,6 +512,7 @@ guess = devlab.predict(
 
 # %% facts=["P6"]
 x = torch.full((3,), 7.0, device=device)
+square @ square  # The transfer stands in the stream behind this product.
 y = x.to("cpu", non_blocking=True)
 
 seen = y.tolist()
@@ -517,14 +523,15 @@ guess.was("the sevens" if seen == [7.0, 7.0, 7.0] else "something else")
 # There was no error and no warning, only old contents. The transfer stood in the stream, and Python looked
 # before it had arrived. (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so
 # that nothing holds up the host.) The *device* keeps its order, but the *host* reads memory whenever it
-# likes. On a real GPU a short transfer often arrives in time, and the cell may well show the sevens. Such
-# code passes its tests, and under load it returns a few old numbers.
+# likes. Without work in front, a short transfer often arrives in time on a real GPU. Such code passes its
+# tests, and under load it returns a few old numbers.
 #
 # **A non-blocking transfer to the CPU must be waited for before it is read.** Which wait is the right one?
 # Here the program waits twice, once before the transfer and once after it.
 
 # %% facts=["P6"]
 torch.accelerator.synchronize(device)
+square @ square
 y = x.to("cpu", non_blocking=True)
 print("it waited before the transfer:   ", y.tolist())
 
@@ -571,7 +578,10 @@ print(f"on the device: {total}, {log.transfers} transfer,  {log.synchronizations
 # %% [markdown] facts=["R1", "R4"]
 # Both give 45. **`.item()` transfers one scalar and synchronizes**: the host stops until the device has
 # finished everything in its stream, and launches nothing meanwhile. Once in an epoch this does no harm. In
-# every step of a loop of short steps, it leaves the device idle most of the time.
+# every step it takes away the lead that the host has over the device, and the device is idle until the next
+# launch. What that costs depends on the loop. (H200, measured: a step of a language model takes
+# {measured:spine:bfloat16, fused, loss.item() each step:seconds a step} with it and {measured:spine:bfloat16,
+# fused AdamW:seconds a step} without. A network so small that the host never had a lead lost nothing.)
 #
 # So keep the numbers on the device and fetch the result. If you keep the losses themselves, keep
 # `loss.detach()`: each `loss` holds on to its whole graph.
@@ -635,10 +645,9 @@ print(log.transfers, "transfers,", log.synchronizations, "waits")
 print("made to wait by", sorted({wait.cause for wait in log.events.synchronizations}))
 
 # %% [markdown] facts=["R4", "R5"]
-# Four transfers were needed on the way in, and one on the way out. The other eleven were not. (The four
-# blocking `.to(device)` hold the host up, too; the log counts them among the transfers.) `print(log)` shows
-# each line of code with its counts. Use it on your own loops: it is the quickest way to find the line that
-# costs. Now change the cell above so that it says 5 transfers and 1 wait, and still knows the total, the
+# Four transfers were needed on the way in, and one on the way out. The other eleven were not. `print(log)`
+# shows each line of code with its counts. Use it on your own loops: it is the quickest way to find the line
+# that costs. Now change the cell above so that it says 5 transfers and 1 wait, and still knows the total, the
 # worst, and whether any loss was nan.
 
 # %% [markdown]
@@ -688,24 +697,25 @@ print(f"   n   pageable   pinned   adding 1   product   µs ({how})")
 for n in (512, 1024, 2048):
     here, there = torch.ones(n, n), torch.ones(n, n, device=device)
     locked = here.pin_memory()
-    times = []
-    for action in (
+    actions = (
         lambda x=here: x.to(device),
         lambda x=locked: x.to(device),
         lambda x=there: x + 1,
         lambda x=there: x @ x,
-    ):
-        torch.accelerator.synchronize(device)
-        with devlab.watch() as log:
-            action()
-            torch.accelerator.synchronize(device)
-        times.append(log.timeline(show=False).total * 1e6)
+    )
+    times = [devlab.time_op(action, device, repeats=5, show=False).median * 1e6 for action in actions]
     print("{:>4}{:>11.0f}{:>9.0f}{:>11.0f}{:>10.0f}".format(n, *times))
 
 # %% [markdown] facts=["R1"]
-# The addition does one operation for each number, and either transfer takes many times as long, in all three
-# sizes. Most operations are of this kind: activations, normalisation, dropout. The product does about 2n
-# operations for each number, so its time grows faster than the bytes do: at n = 512 either transfer takes
+# | H200, measured: n | pageable | pinned | addition | product |
+# |---|---|---|---|---|
+# | 512 | {measured:bandwidth:pageable to the device, 1048576 bytes:seconds} | {measured:bandwidth:pinned to the device, 1048576 bytes:seconds} | {measured:crossover:add, float32, 512 x 512:device} | {measured:crossover:matrix product, float32, 512 x 512:device} |
+# | 1024 | {measured:bandwidth:pageable to the device, 4194304 bytes:seconds} | {measured:bandwidth:pinned to the device, 4194304 bytes:seconds} | {measured:crossover:add, float32, 1024 x 1024:device} | {measured:crossover:matrix product, float32, 1024 x 1024:device} |
+# | 2048 | {measured:bandwidth:pageable to the device, 16777216 bytes:seconds} | {measured:bandwidth:pinned to the device, 16777216 bytes:seconds} | {measured:crossover:add, float32, 2048 x 2048:device} | {measured:crossover:matrix product, float32, 2048 x 2048:device} |
+#
+# The addition does one operation for each number, and either transfer takes several times as long, in all
+# three sizes. Most operations are of this kind: activations, normalisation, dropout. The product does about
+# 2n operations for each number, so its time grows faster than the bytes do: at n = 512 either transfer takes
 # longer, at n = 2048 the product takes longer than the transfer from pinned memory. Where the two meet
 # depends on the machine. The rule holds on all of them: **transfers are expensive next to most operations, so
 # keep them out of inner loops.**
@@ -720,9 +730,6 @@ for n in (512, 1024, 2048):
 # | **serialization**: a file to be read elsewhere | at a checkpoint |
 # | a **library that only knows the CPU** | as rarely as you can arrange |
 #
-# A GPU that is nearly full, or a tensor that you want to look at, is a good reason for the moment. It is not a
-# good reason that a tensor "has always been on the CPU".
-#
 # **[Exercise](../exercises/04_transfers.ipynb#task_no_ping_pong):** `no_ping_pong` runs a model over a whole
 # loader and fetches once.
 
@@ -730,8 +737,9 @@ for n in (512, 1024, 2048):
 # ## The whole loop
 #
 # This is how a training loop looks when all of it comes together. A loader with workers pins the minibatches,
-# each is transferred without waiting, and the losses are added up where they are. The data are made so that a
-# price follows from eight columns; they come in four minibatches. The log counts one epoch.
+# each is transferred without waiting where it is pinned, and the losses are added up where they are. The data
+# are made so that a price follows from eight columns; they come in four minibatches. The log counts one
+# epoch.
 
 # %% facts=["P2", "P4", "R1", "R4"]
 guess = devlab.predict("How many transfers will an epoch make, in both directions?", 5, 9, 12, 16)
@@ -755,7 +763,7 @@ for epoch in range(3):
     with devlab.watch() as log:
         total = torch.zeros((), device=device)
         for batch in loader:
-            x, y = (part.to(device, non_blocking=True) for part in batch)
+            x, y = (part.to(device, non_blocking=part.is_pinned()) for part in batch)
             loss = nn.functional.mse_loss(model(x), y)
             optimizer.zero_grad()
             loss.backward()
@@ -767,9 +775,9 @@ guess.was(log.transfers)
 
 # %% [markdown] facts=["P2", "R1", "R4"]
 # Each epoch transfers two tensors for each of its four minibatches, and one number home. That number is the
-# only thing on the device for which the host waits. (It also waits for the loader's workers. With so little
-# data they make the loop slower; they are here to show the whole pattern.) Lesson
-# [11](11_training_step.ipynb) takes such a loop apart, and makes functions of it that you can trust.
+# only thing on the device for which the host waits. (With so little data the workers make the loop slower;
+# they are here to show the whole pattern.) Lesson [11](11_training_step.ipynb) takes such a loop apart, and
+# makes functions of it that you can trust.
 
 # %% [markdown]
 # ## What to keep
@@ -777,11 +785,11 @@ guess.was(log.transfers)
 # - `x.to(device)` returns a new tensor and leaves x; where nothing has to change it returns x. Keep the result.
 #   With a dtype, one call makes both changes; in two steps you choose which form travels.
 # - A loader yields CPU tensors. Move every tensor of each minibatch as it comes.
-# - A blocking transfer waits for its stream. With `non_blocking=True` the host goes on: at once from pinned
-#   memory, from pageable memory when the bytes are staged, if the driver allows it.
-# - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together; start with two workers, and
-#   measure. Without workers the loader pins in your loop, as you would by hand just before the transfer, and
-#   nothing is gained.
+# - A blocking transfer waits for its stream. With `non_blocking=True` the host goes on at once from pinned
+#   memory. From pageable memory a small tensor holds it up while the bytes are staged, and a large one as if
+#   it blocked. Off CUDA the flag is safe for pinned memory alone.
+# - Workers pay off where loading is slow; their minibatches are pinned beside your loop. Without workers the
+#   loader pins in your loop, as you would by hand just before the transfer. Measure what gains.
 # - After a non-blocking transfer *to* the CPU, synchronize its device before you read the result.
 # - `.item()`, `.cpu()`, `.tolist()`, `if`, `print`, `nonzero` and boolean masks wait. Collect on the device,
 #   and fetch once.

@@ -36,8 +36,7 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["L1"]
 # New tensors are made on the CPU, the layer's among them, and the rule of lesson 00 holds for those, too:
-# **the parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps`
-# has other words.)
+# **the parameters must be where the inputs are**.
 #
 # Now a layer and a batch are moved with the same call:
 
@@ -212,8 +211,7 @@ devlab.explore.mover()
 # %% [markdown] facts=["L1", "L5"]
 # `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor, which is
 # then thrown away. Loading a file copies values into the tensors that are there, and they stay where they are
-# (unless `load_state_dict` is told `assign=True`). Come back to this picture after `persistent=False`, and
-# again after lesson 11.
+# (unless `load_state_dict` is told `assign=True`).
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss,
 # however deep it is hidden.

@@ -349,9 +349,6 @@ guess.was("yes" if x[0].item() == 99 else "no")
 # nothing. A function that writes into the result then behaves one way on a laptop and another way on a GPU. Copy when
 # you mean to write: `x.cpu().numpy().copy()`.
 #
-# (On Apple's chips the accelerator uses the same memory as the CPU. PyTorch still keeps the two
-# apart, and `.cpu()` copies there, too.)
-#
 # `.cpu()` waits until the numbers have arrived. A transfer with `non_blocking=True`, as in lesson 04, does not, and
 # NumPy knows nothing of transfers under way: it may read what was in that memory before. So wait first.
 
@@ -588,9 +585,8 @@ print(f"joined, then one: {log.transfers} transfer,  {log.synchronizations} wait
 # The numbers are the same. `torch.cat` joins the outputs *on the device*, and one tensor is transferred. In a loop,
 # append what is detached, so that no graph outlives its step, and convert once at the end.
 #
-# A *wait* is a place where the host stops until the device is done. The counts are what PyTorch really does,
-# on this simulated device and on a GPU alike. How long a wait takes depends on the hardware, and is a matter
-# of lesson 07.
+# A *wait* is a place where the host stops until the device is done. The counts are what PyTorch really does;
+# an H200 gave the same.
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`, of losses, which have no dimension along
 # which they could be joined.

@@ -2,8 +2,7 @@
 # # 07 Asynchrony
 #
 # Here are two measurements of the same work, taken in the same run with the same Python clock. Both are
-# correct, and they contradict each other. Much of what is surprising about the speed of a GPU follows from
-# the explanation.
+# correct, and they contradict each other.
 #
 # After this lesson you can time work on any device, say what decides how long it takes, read a profiler's
 # trace, copy the next batch while the current one is being processed, and tell when an accelerator is worth
@@ -15,7 +14,6 @@
 # %%
 import math
 import os
-import statistics
 import time
 
 os.environ["KINETO_LOG_LEVEL"] = "99"  # keeps the profiler's own log lines out of this notebook
@@ -26,7 +24,6 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
 import devlab
-import devlab.sim
 
 device = devlab.start()
 
@@ -34,7 +31,8 @@ device = devlab.start()
 # **What is measured here, and what is modelled.** Without a GPU, a simulated device takes its place. Its
 # waits are real, but stretched (for a product more than a thousand times), so that a clock in Python can see
 # them. Figures that a clock took are called *measured*, and yours will differ. What is called *modelled* or
-# *simulated* is computed for the course's reference machine at full speed.
+# *simulated* is computed for the course's reference machine at full speed. *H200, measured* is what an NVIDIA
+# H200 answered, so that you can see what the model gets right.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ## The host runs ahead
@@ -79,9 +77,10 @@ print(f"measured with waiting:    five products in {1000 * done:6.1f} ms")
 #
 # ![The host launches five products one after the other, and is done with that early. The device begins the first product after the first launch and works on all five in turn. The first clock stops after the last launch, the second when the last product is done.](drawing:launched_and_done)
 #
-# Between the two moments Python is free. (On a GPU the first figure is far smaller still: here your CPU
-# computes the results while it launches.) But sooner or later the host has to wait. Here is the time of each
-# line of a small program:
+# Between the two moments Python is free. (On a GPU the first figure is far smaller still: on the simulated
+# device your CPU computes the results while it launches. H200, measured: a product of two 8192 × 8192
+# matrices took {measured:held_by_copies:seconds of the work in front}, and the line that launched it {measured:launch_bound:without a wait: time of an 8192 product by the host's clock}.) But sooner or later the host has to wait.
+# Here is the time of each line of a small program:
 
 # %% tags=["nbval-ignore-output"] facts=["Y1", "Y2"]
 torch.accelerator.synchronize()
@@ -100,8 +99,7 @@ for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments
 # The host knows a shape without asking the device. `item()` needs a number. The copy that fetches it takes
 # its turn in the stream, so `item()` waits for everything that was launched before it, needed or not. Within
 # one stream the results are what they would be without asynchrony. What changes is **which line you wait
-# at**: a line that launches is quick, and the first line that needs a value waits for all lines before it. If
-# you read a profile without knowing this, you blame the wrong line.
+# at**: a line that launches is quick, and the first line that needs a value waits for all lines before it.
 #
 # Waits hide in ordinary Python. This loop keeps the largest of ten losses, and contains no `item`:
 #
@@ -154,9 +152,10 @@ devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
 # The programs that ask for a value wait, and so does a blocking copy, in either direction. A non-blocking one
-# from pageable memory to the device holds the host up only while the bytes are staged, which means copied
-# into pinned memory. One program waits for nothing and reads the host's memory while a copy to it is still
-# under way: it prints what happened to be there before, lesson 04's trap as a picture.
+# of a few bytes from pageable memory holds the host up only while they are staged, which means copied into
+# pinned memory. A large one waits like a blocking copy (H200, measured: from 4 MiB on, and not up to 2 MiB).
+# One program waits for nothing and reads the host's memory while a copy to it is still under way: it prints
+# what happened to be there before, lesson 04's trap as a picture.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
@@ -191,14 +190,8 @@ print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms
 #   have to be found.
 # - **Repeat.** A single measurement is an anecdote.
 # - **Take the median.** Now and then something else needs the machine. One such call drags a mean along, and
-#   the median does not notice it. Here are ten made-up times, one of them disturbed:
-
-# %% facts=["Y5"]
-times = [2.1, 2.0, 2.1, 2.2, 40.0, 2.0, 2.1, 2.1, 2.0, 2.2]
-print("mean  ", statistics.mean(times))
-print("median", statistics.median(times))
-
-# %% [markdown] facts=["Y4", "Y5"]
+#   the median does not notice it.
+#
 # Mind the device, too. `torch.accelerator.synchronize()` waits for the **current** device, which is number 0
 # until a program chooses another. If the work is on another one, say so:
 # `torch.accelerator.synchronize(device)`.
@@ -246,14 +239,15 @@ print(f"one product:   {marks[0].elapsed_time(marks[1]):6.1f} ms")
 print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% [markdown] facts=["Y6"]
-# The first mark has been reached by then, because the stream was empty. Only `synchronize` waits: `record`
-# queues its mark like other work. `elapsed_time` raises an error while one of its marks is not reached (on
-# `mps` it waits for them), and it counts in **milliseconds**. Events see the device alone. What Python did
-# meanwhile, and the launches, are not in the figure, unless the stream ran empty between the marks.
+# The first mark has usually been reached by then, because the stream was empty. Only `synchronize` waits:
+# `record` queues its mark like other work. `elapsed_time` raises an error while one of its marks is not
+# reached (on `mps` it waits for them), and it counts in **milliseconds**. Events see the device alone. What
+# Python did meanwhile, and the launches, are not in the figure, unless the stream ran empty between the
+# marks.
 #
-# There is a trap on machines with two GPUs: `record()` marks a stream of the **current** device, whatever
-# device the event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean,
-# and `record` takes it.
+# With two GPUs there is a trap: `record()` marks a stream of the **current** device, whatever device the
+# event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean, and `record`
+# takes it.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be
 # the current one.
@@ -279,15 +273,16 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 #
 # More cooks help in the third case and in no other. Along a full rail, writing, carrying and cooking go on at
 # the same time, so **the slowest of the three decides**, and making one of the others faster changes nothing.
-# (The tables below time single calls and wait for each. There nothing hides the launch, and its time is
-# added.)
+# (On the simulated device the tables below time each call by itself, so nothing hides the launch, and its
+# time is added.)
 
 # %% [markdown] facts=["J1", "V4"]
 # ### Overhead: the launch decides
 #
 # A slip takes the waiter as long for one egg as for a hundred. A launch takes the host a few microseconds,
-# whatever it starts: 5 µs on the reference machine, a figure that is usual for real ones. Python itself is
-# part of it. The smallest kernel takes the device another 2 µs.
+# however much work it starts. On the reference machine that is 5 µs for an addition, and the smallest kernel
+# takes the device another 2 µs. Python itself is part of it, so what takes more lines of Python takes longer.
+# H200, measured: {measured:basics:host seconds to start x + 1 (8 numbers)} for `x + 1`, {measured:basics:host seconds to start a 64 x 64 product} for a small product, and {measured:basics:host seconds to start nn.Linear forward} for a call of `nn.Linear`.
 
 # %% facts=["J1", "V4"]
 guess = devlab.predict(
@@ -299,13 +294,11 @@ kind = "modelled" if device.type == "sim" else "measured"
 
 
 def launches_and_microseconds(function, *inputs):
-    """Return how many launches a function makes, and how long they and their work take."""
-    function(*inputs)  # a warm-up
-    torch.accelerator.synchronize()
+    """Return how many launches a function makes, and how long a call takes: the median of several."""
     with devlab.watch() as log:
         function(*inputs)
-        torch.accelerator.synchronize()
-    return log.launches, 1e6 * log.timeline(show=False).total
+    timing = devlab.time_op(lambda: function(*inputs), device, repeats=7, show=False)
+    return log.launches, 1e6 * timing.median
 
 
 def nearest(ratio, *choices):
@@ -322,10 +315,11 @@ for count in (10, 1000, 10_000, 100_000, 1_000_000, 10_000_000):
 guess.was(nearest(took[1000] / took[10], 1, 10, 100))
 
 # %% [markdown] facts=["J1", "V4"]
-# Up to about ten thousand numbers nearly all of the time is the launch and the kernel's start, and for most
-# of it the cooks stand idle. **Small work loses**, and a loop of small steps loses at every turn. Below, each
-# of 200 rows is multiplied by a factor of its own, first in a loop, then all at once, by a column of factors
-# that is broadcast:
+# On the reference machine nearly all of the time is the launch and the kernel's start up to about ten
+# thousand numbers, and for most of it the cooks stand idle. The faster the device, the further that goes: on
+# an H200, measured, four million numbers take hardly longer than 256. **Small work loses**, and a loop of
+# small steps loses at every turn. Below, each of 200 rows is multiplied by a factor of its own, first in a
+# loop, then all at once, by a column of factors that is broadcast:
 
 # %% facts=["J1", "V3", "V4"]
 rows = torch.ones(200, 64, device=device)
@@ -343,6 +337,7 @@ for words, function in (
 # operations that take many tensors or rows at once, and, for a step that is launched again and again in the
 # same form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`). It is the
 # kitchen's set menu: a row of launches is recorded once, and from then on is ordered with a single slip.
+# H200, measured: 150 small operators took {measured:launch_bound:150 small operators, eager, until done} one by one, and {measured:launch_bound:150 small operators, one graph replay, until done} as a graph.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one
 # launch.
@@ -396,8 +391,14 @@ guess.was(nearest(took[32] / took[1], 1, 8, 32))
 # %% [markdown] facts=["J2", "J3", "J4"]
 # Up to the balance more rows are nearly free: the time goes into fetching the weights, and they are fetched
 # once, for one plate or for 32. Beyond it the time grows with the rows, and the rate stays just below the
-# roof. This is why larger batches make training and serving efficient, and why a language model that writes
-# for one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
+# roof. An H200 shows the same in bfloat16, in which its measured balance is 187, with weights of 4096 × 4096:
+#
+# | rows | 1 | 32 | 256 | 512 | 1024 | 4096 |
+# |---|---|---|---|---|---|---|
+# | H200, measured | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 1 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 32 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 256 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 512 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 1024 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 4096 rows, device seconds} |
+#
+# This is why larger batches make training and serving efficient, and why a language model that writes for
+# one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
 #
 # ![The balance of real machines, from their makers' peaks](recorded:balance)
 #
@@ -413,9 +414,6 @@ guess.was(nearest(took[32] / took[1], 1, 8, 32))
 # | overhead | fewer, larger launches | `x + 1` on a tenth of the numbers takes just as long; launches leave gaps in the device's lane |
 # | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance; bytes ÷ time is near the peak |
 # | compute | fewer operations, matrix units (autocast, TF32: [lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance; operations ÷ time is near the peak |
-#
-# Do not conclude from the batch alone: half of the rows may take as long as all of them because of overhead,
-# or because the weights are read once in any case.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_regime):** `regime`, which says on paper what decides how
 # long a product takes: for matrices of any shape, in 32 or 16 bits, on any chip.
@@ -458,8 +456,8 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 
 # %% [markdown] facts=["J5"]
 # Written out, 18 tensors pass through the memory, fused only 2. With a million numbers that saves bytes, with
-# a thousand it saves launches: **fusion helps in both regimes**. It makes no large product itself faster,
-# because there the cooks are busy anyway, but what comes before and after a product can be fused with it.
+# a thousand it saves launches: **fusion helps in both regimes**. It makes no large product faster, but what
+# comes before and after one can be fused with it.
 #
 # So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`,
 # `torch.addcmul`, or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which
@@ -468,9 +466,10 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 # between them stays in the processor. (The simulated device runs the captured operations one by one, so its
 # model shows no gain.)
 #
-# On one core of an AMD EPYC, with torch 2.13 and four million numbers, `written_out` was measured to take 114
-# ms, compiled 15 ms, and 21 **seconds** for the first call, which compiles. [Lesson
-# 12](12_less_memory_less_time.ipynb#Compiled) says when a function is compiled again.
+# H200, measured: GELU of 100 million numbers took 1.7 ms written out, 0.19 ms fused, and 0.19 ms compiled.
+# With a thousand numbers it took 64, 6.6 and 38 µs: a compiled function makes one launch, but calling it costs
+# the host more than calling one operation. And the first call compiles: for five operators it took {measured:launch_bound:torch.compile of it, first call}.
+# [Lesson 12](12_less_memory_less_time.ipynb#Compiled) says when a function is compiled again.
 
 
 # %% [markdown] facts=["J6"]
@@ -506,6 +505,14 @@ print(rows_of.table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_
 
 guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
 
+if device.type == "cuda":  # the same program on your GPU, with a column for it
+    there = [tensor.to(device) for tensor in (matrix, large, tiny)]
+    three_works(*there, 10)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
+        three_works(*there, 1000)
+        torch.accelerator.synchronize()
+    print(trace.key_averages().table(row_limit=8, max_name_column_width=20))
+
 # %% [markdown] facts=["J6"]
 # Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`, which
 # calls `aten::mm` for two matrices.
@@ -517,18 +524,20 @@ guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
 #   bandwidth or compute, and its intensity says which.
 # - The profiler itself takes time for each call, so it makes small operators look slower than they are.
 #
-# With `ProfilerActivity.CUDA` among the activities, there are columns for the GPU as well. *Self CUDA* has
-# the kernels, and among the CPU's rows `cudaLaunchKernel` is the launching, `cudaDeviceSynchronize` or
-# `cudaStreamSynchronize` the waiting. If the sum of the GPU's times is far below the duration, the device
-# idles: because of launches, which is overhead, or because it waits for data. What the host does in the gaps
-# tells you which.
+# With `ProfilerActivity.CUDA` among the activities, there are columns for the GPU as well; if you have one, a
+# second table above shows them. *Self CUDA* has the kernels, and among the CPU's rows `cudaLaunchKernel` is
+# the launching, `cudaDeviceSynchronize` or `cudaStreamSynchronize` the waiting. If the sum of the GPU's times
+# is far below the duration, the device idles: because of launches, which is overhead, or because it waits for
+# data. What the host does in the gaps tells you which.
 #
 # A table has no order in time, a **trace** has. `log.timeline()` of this course draws a trace in the
 # notebook, with a lane for the host and one for each engine of the device. Here is the same program on the
 # device, with 8 small multiplications and other sizes:
 
 # %% facts=["J1", "J6"]
-on_device = [torch.ones(shape, device=device) for shape in ((384, 384), 700_000, 10)]
+shapes = ((384, 384), 700_000, 10) if device.type == "sim" else ((4096, 4096), 100_000_000, 10)
+on_device = [torch.ones(shape, device=device) for shape in shapes]
+three_works(*on_device, 1)  # a warm-up
 
 torch.accelerator.synchronize()
 with devlab.watch() as log:
@@ -541,10 +550,8 @@ log.timeline()
 # dish before the next slip is written. That is what overhead looks like in every tool. On the right all slips
 # hang on the rail, the waiter waits, and the kitchen works without a gap: first on the addition, limited by
 # bandwidth, then on the product, limited by compute. Those two look alike, because a trace does not show what
-# the cooks wait for. Their intensities, 1/8 and 64, tell them apart.
-#
-# Here we leave the kitchen. A cook would notice if the flour had not been delivered yet; a device does not,
-# as you are about to see.
+# the cooks wait for. Their intensities tell them apart: 1/8 for the addition, and n/6, at least 64, for the
+# product.
 
 # %% [markdown] facts=["Y1"]
 # ## Two streams
@@ -553,13 +560,20 @@ log.timeline()
 # from pinned memory are copied and multiplied, one after the other. Watch the lane *computing* for idle time.
 
 # %% facts=["Y1"]
-weight = torch.ones(1024, 1024, device=device)
-first, second = (torch.ones(512, 1024).pin_memory() for _ in range(2))
+side = 1024 if device.type == "sim" else 4096
+weight = torch.ones(side, side, device=device)
+first, second = (torch.full((side // 2, side), value).pin_memory() for value in (1.0, 2.0))
 
-torch.accelerator.synchronize()
-with devlab.watch() as log:
+
+def in_one_stream():
     first.to(device, non_blocking=True) @ weight
     second.to(device, non_blocking=True) @ weight
+
+
+in_one_stream()  # a warm-up
+torch.accelerator.synchronize()
+with devlab.watch() as log:
+    in_one_stream()
 in_turn = log.timeline()
 
 # %% [markdown] facts=["Y1", "P5"]
@@ -578,8 +592,8 @@ in_turn = log.timeline()
 # %% facts=["Y1", "P5"]
 main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
 
-torch.accelerator.synchronize()
-with devlab.watch() as log:
+
+def in_two_streams():
     here = first.to(device, non_blocking=True)
     with copies:
         there = second.to(device, non_blocking=True)
@@ -588,6 +602,12 @@ with devlab.watch() as log:
     main.wait_event(arrived)  # the stream waits; the host does not
     there.record_stream(main)  # the memory is not handed out again before main is done with it
     there @ weight
+
+
+in_two_streams()  # a warm-up: the first tensor of a stream needs memory from the driver, which takes long
+torch.accelerator.synchronize()
+with devlab.watch() as log:
+    in_two_streams()
 overlapped = log.timeline(beside=in_turn)
 
 print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
@@ -600,35 +620,71 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 #
 # If you leave that line out, nothing fails and the picture gets even better. But a product may then read
 # memory into which nothing has been copied yet, and the only sign is wrong numbers. Such a mistake is called
-# a **race**. In a block `with races():` the simulated device shows it: work that does not wait finds what was
-# in the memory before. The cell below adds up a batch of 524,288 ones while its copy is under way.
+# a **race**. A GPU races without being asked, and in a block `with races():` the simulated device shows what
+# it would do: work that does not wait finds what was in the memory before. In the cell below the copy of a
+# batch of ones has to wait behind long work, and the main stream adds the batch up in the meantime.
 
 # %% facts=["Y1"]
 from devlab.sim import races
+from devlab.sim.clock import real_waits
+
+real_waits(False)  # no cell measures a simulated device's waits from here on, and races depend on them
 
 
-def sum_of_a_batch(waits):
-    """Copy a batch of ones in the side stream, and add it up in the main stream."""
+def mean_of_a_batch(waits):
+    """Copy a batch of ones in the side stream, behind long work, and take its mean in the main stream."""
     with copies:
+        work()
         there = first.to(device, non_blocking=True)
         arrived = copies.record_event()
     if waits:
         main.wait_event(arrived)
-    return there.sum().item()
+    there.record_stream(main)
+    return there.mean().item()
 
 
 torch.accelerator.synchronize()
 with races():
-    print("without the wait:", sum_of_a_batch(waits=False))
-    print("with the wait:   ", sum_of_a_batch(waits=True))
+    print("without the wait:", mean_of_a_batch(waits=False))
+    print("with the wait:   ", mean_of_a_batch(waits=True))
 
 # %% [markdown] facts=["Y1"]
-# Here the memory held zeros before the copy, so the first line is wrong every time. A real GPU races without
-# being asked. Whether the copy or the sum comes first may change from run to run, and the memory may hold an
-# earlier batch, so that the wrong numbers look right.
+# The first line is the mean of what the memory held before: of nothing yet, or of an earlier batch, and then
+# the wrong number looks right. Without the long work in front, whether the copy or the mean comes first may
+# change from run to run.
 #
-# Without `record_stream` there is another race, which the simulated device cannot show: Python drops `there`
-# while its product is still waiting in the stream, and the next copy may overwrite the batch.
+# Without `record_stream` there is another race: Python drops a batch while work on it is still waiting in the
+# main stream, and the next copy goes into the same memory. The cell below copies batches of ones, twos, threes
+# and fours, and takes their means behind long work.
+
+# %% facts=["Y1", "P5"]
+batches = [torch.full((side // 2, side), float(number)).pin_memory() for number in (1, 2, 3, 4)]
+
+
+def means_of_all(recorded):
+    """Copy each batch in the side stream, take its mean in the main stream, and drop it."""
+    means = []
+    for batch in batches:
+        with copies:
+            there = batch.to(device, non_blocking=True)
+            arrived = copies.record_event()
+        main.wait_event(arrived)
+        work()
+        means.append(there.mean())
+        if recorded:
+            there.record_stream(main)
+        del there
+    return torch.stack(means).tolist()
+
+
+torch.accelerator.synchronize()
+with races():
+    print("without record_stream:", means_of_all(recorded=False))
+    print("with record_stream:   ", means_of_all(recorded=True))
+
+# %% [markdown] facts=["Y1", "P5"]
+# H200, measured: without `record_stream` 175 of 200 sums were wrong, and no error was raised. The other cure is
+# to let the side stream wait for the main one, by `copies.wait_stream(main)`, before it copies.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every
 # batch of a loader, and never takes more than a few in advance.
@@ -646,10 +702,10 @@ overlapped.save(path)
 print(f"{os.path.getsize(path):,} bytes in", os.path.basename(path))
 
 # %% [markdown] facts=["Y1", "J6"]
-# There, an **arrow** leads from each launch to its work on the device. In this trace the first arrow is 5 µs
-# long, and the last 344 µs (modelled), because the host has queued everything at once. Arrows that grow are
-# a sign of health. Where every arrow is short, the device is waiting for the host, which launches too slowly
-# (overhead) or is busy with something else, such as loading data.
+# There, an **arrow** leads from each launch to its work on the device. In the trace of the simulated device
+# the first arrow is a few microseconds long, and the last is far longer, because the host has queued
+# everything at once. Arrows that grow are a sign of health. Where every arrow is short, the device is waiting
+# for the host, which launches too slowly (overhead) or is busy with something else, such as loading data.
 
 # %% [markdown] facts=["Y1", "P5"]
 # ### Look and touch
@@ -664,11 +720,12 @@ devlab.explore.pipeline()
 # %% [markdown] facts=["Y1", "P5"]
 # <details><summary>What you will have found</summary>
 #
-# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as
-# long as the copy gains. A stream for copies changes nothing either, because the host waits for each copy.
-# `non_blocking=True` alone helps a little: the host is held up only while the bytes are staged. All three
-# together, with two workers, bring the model to about half of the plainest loop's time. Then the device
-# itself is the longest of the three, which is the goal.
+# In the model, pinned memory alone changes nothing, because without workers the host pins each batch itself,
+# which takes as long as the copy gains. (On a host with several threads it may gain something: lesson 04.) A
+# stream for copies changes nothing either, because the host waits for each copy. `non_blocking=True` alone
+# helps a little in the model, whose batches are small: the host is held up only while the bytes are staged.
+# All three together, with two workers, bring the model to about half of the plainest loop's time. Then the
+# device itself is the longest of the three, which is the goal.
 #
 # </details>
 
@@ -686,93 +743,72 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["Y7"]
 # What depends on *values*, only the device can see, for example that an index of an `Embedding` or a label is
-# out of range. Below, a table has ten rows, and row 12 is asked for. (On an NVIDIA GPU this would make the
-# device unusable until you restart the notebook's kernel, so the cells run on the simulated device or the
-# CPU.)
+# out of range. Below, a table has ten rows, and row 12 is asked for. On an NVIDIA GPU such an error is the end
+# of the process, so the cells give this program a process of its own.
 
 # %% facts=["Y7"]
-here = device if device.type == "sim" else torch.device("cpu")
-table = torch.ones(10, 4, device=here)
-wanted = torch.tensor([3, 12], device=here)
-passed = []  # the lines that raised nothing
+LOOK_UP = """
+import devlab
+import torch
+from torch.nn import functional as F
 
-
-def look_up():
-    """Ask for rows, for their shape, and for a number in them."""
-    found = F.embedding(wanted, table)
-    passed.append("the look-up")
-    print("looked up: a tensor of shape", list(found.shape))
-    passed.append("the shape")
-    print("the first number is", found[0, 0].item())
-    passed.append("the number")
-
-
-guess = devlab.predict("Which line will raise the error?", "the look-up", "the shape", "the number")
-
-# %% facts=["Y7"]
+device = devlab.start()
+table = torch.ones(10, 4, device=device)
+wanted = torch.tensor([3, 12], device=device)
 try:
-    look_up()
+    found = F.embedding(wanted, table)
+    print("looked up: a tensor of shape", list(found.shape))
+    print("the first number is", found[0, 0].item())
 except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, and as an accelerator does
-    print(f"{type(error).__name__}: {error}")
+    print(type(error).__name__ + ":", str(error).splitlines()[0])
+try:
+    print("the sum of the table is", table.sum().item())
+except torch.AcceleratorError as error:
+    print("the sum of the table:", str(error).splitlines()[0])
+"""
 
-guess.was(("the look-up", "the shape", "the number")[len(passed)])
+guess = devlab.predict("Which line will raise the error?", "the look-up", "the shape", "the number", "none")
+
+# %% facts=["Y7"]
+(said,) = devlab.launch(LOOK_UP, 1)
+raised = "the number" if "looked up" in said else "the look-up"
+guess.was("none" if "first number" in said else raised)
 
 # %% [markdown] facts=["Y7"]
 # On an accelerator the line with the bad index passes: it only launched, and a result of the right shape was
 # promised. The error is raised where the host next waits, at an innocent `.item()` or `print`; on CUDA also
-# at any launch that is made after the device has met the error. The message of an NVIDIA GPU says `CUDA`
-# where this one says `sim`, and has a line or two more, but none about a reset. (On the CPU nothing is
-# asynchronous, and the line itself fails. On `mps` some operations do not check their indices at all: no
-# error, and wrong numbers.) Nor does the error end there. After it a process cannot use its CUDA device any
-# more, whatever you ask of it:
-
-# %% facts=["Y7"]
-try:
-    print(torch.zeros(2, device=here) + 1)
-except torch.AcceleratorError as error:
-    print("still:", str(error).splitlines()[0])
-
-# %% [markdown] facts=["Y7"]
-# On an NVIDIA GPU you would restart the notebook's kernel now, and all tensors on it would be gone. The
-# simulated device can be made usable again by `devlab.sim.reset()`, and keeps its tensors.
+# at any launch that is made after the device has met the error. (H200, measured: of 35 kinds of errors in
+# values, 22 come late in this way. On `mps` some operations do not check their indices at all: no error, and
+# wrong numbers.)
+#
+# Nor does the error end there. The sum asks for nothing wrong, and fails too: **the process cannot use its
+# CUDA device any more**, whatever you ask of it. In a notebook you would have to restart the kernel, and all
+# tensors on the GPU would be gone. (The simulated device can be made usable again by `devlab.sim.reset()`.)
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
-# environment, best set before the program starts, because CUDA reads it once, when it is first used. (The
-# simulated device reads it each time.) Everything is slow then, so take it out again. Now the same call does
-# not get past its first line:
+# environment, set before the program starts, because CUDA reads it once, when it is first used. Everything is
+# slow then, so take it out again. Now the same program does not get past its first line:
 
 # %% facts=["Y7"]
-devlab.sim.reset()
 os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
-try:
-    look_up()
-except (IndexError, torch.AcceleratorError) as error:
-    print(str(error).splitlines()[0])
+devlab.launch(LOOK_UP, 1)
 del os.environ["CUDA_LAUNCH_BLOCKING"]
-devlab.sim.reset()
 
 # %% [markdown] facts=["Y7"]
-# Or run the same step on the CPU, where the error is raised at its own line: `index out of range in self`.
-# Looked up in brackets, `table.cpu()[wanted.cpu()]`, it even says which value it was: `index 12 is out of
-# bounds for dimension 0 with size 10`.
+# Or run the same step on the CPU, where the error is raised at its own line ([lesson
+# 10](10_debugging.ipynb#Run-it-on-the-CPU)).
 
 # %% [markdown] facts=["V1", "V3", "V4"]
 # ## Which is faster
 #
 # An accelerator is not one fast processor. It has thousands of slow ones, which a launch starts together. So
-# it wins where there is much to do at once, under five conditions:
-#
-# 1. **Big batches**, so that all of its processors have work.
-# 2. **Data that stays there**, so that each transfer is made once.
-# 3. **Good kernels**: dense matrix products and convolutions, not branches and lookups.
-# 4. **Few Python loops**, and no waits in them.
-# 5. **Memory read in order**, neighbours together.
-#
-# Where most of these fail, **the CPU may win**, and there is no shame in using it: for small models, text
-# processing, trees, and anything with an `if` for each element.
+# it wins where there is much to do at once: big batches, data that stays there, dense products and
+# convolutions, few Python loops without waits, and memory that is read in order. Where most of this is
+# missing **the CPU may win**: for small models, text processing, trees, and anything with an `if` for each
+# element.
 #
 # The transfer has to be counted, too. Here a matrix, which has to be brought to the device first, is
-# multiplied by itself. The column `cpu` is measured on this machine, the two others are measured on the
+# multiplied by itself. The column `cpu` is measured on this machine, and the two others are measured on the
 # device, or modelled:
 
 # %% tags=["nbval-ignore-output"] facts=["V1", "V5"]
@@ -791,6 +827,13 @@ for side in (16, 64, 256, 1024):
     print(f"{side:>6}{cpu:>10.1f}{on_device:>10.1f}{transfer:>10.1f}   µs")
 
 # %% [markdown] facts=["V5"]
+# | side (H200, measured) | CPU, one thread | device | transfer |
+# |---|---|---|---|
+# | 16 | {measured:crossover:matrix product, float32, 16 x 16:cpu} | {measured:crossover:matrix product, float32, 16 x 16:device} | {measured:crossover:matrix product, float32, 16 x 16:transfer} |
+# | 64 | {measured:crossover:matrix product, float32, 64 x 64:cpu} | {measured:crossover:matrix product, float32, 64 x 64:device} | {measured:crossover:matrix product, float32, 64 x 64:transfer} |
+# | 256 | {measured:crossover:matrix product, float32, 256 x 256:cpu} | {measured:crossover:matrix product, float32, 256 x 256:device} | {measured:crossover:matrix product, float32, 256 x 256:transfer} |
+# | 1024 | {measured:crossover:matrix product, float32, 1024 x 1024:cpu} | {measured:crossover:matrix product, float32, 1024 x 1024:device} | {measured:crossover:matrix product, float32, 1024 x 1024:transfer} |
+#
 # The size from which device and transfer together take less time than the CPU is the **crossover**. (Here the
 # result stays on the device.) It moves with the shape, the dtype, the hardware and the operation: for an
 # addition it may never come, for a product it comes early. No table can tell you where it is for your
@@ -813,7 +856,7 @@ devlab.explore.crossover()
 # %% [markdown] facts=["V1", "V5"]
 # In the model the accelerator wins the product from n = 110 on, from 250 if x has to be brought, and from 420
 # if the result goes back as well. It wins an addition only where x is there already: the transfer alone takes
-# longer than the addition on the CPU.
+# as long as the addition on the CPU, or longer.
 
 # %% [markdown]
 # ## What to keep

@@ -31,7 +31,9 @@ print(first, second)
 # **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the
 # two simulated devices, `sim:0` and `sim:1`. Tensors, results, gradients and transfers of the simulated ones
 # are real and counted. Their *times* come from the simulator's model, and the one picture with times says so.
-# The two processes at the end are real processes that really talk to each other, whatever you have.
+# The two processes at the end are real processes that really talk to each other, whatever you have. With one
+# GPU you get the simulated pair; a group of processes can have a single member, too, and the last section
+# says how to run one on your GPU.
 
 # %% [markdown] facts=["U1"]
 # ## A tensor has one address
@@ -258,7 +260,7 @@ def through(pieces):
 
 
 large = torch.ones(1024, 2048, device=first)
-through([large[:8]])  # the first product of a GPU takes longer
+through([large])  # a warm-up
 whole = through([large]).timeline()
 
 # %% [markdown]
@@ -273,6 +275,7 @@ guess = devlab.predict(
 )
 
 # %%
+through(large.tensor_split(4))  # a warm-up
 cut = through(large.tensor_split(4)).timeline(beside=whole)  # drawn to the same scale
 
 how = "modelled" if first.type == "sim" else "measured"
@@ -283,13 +286,12 @@ guess.was("half the time" if share < 0.6 else "about three quarters" if share < 
 # %% [markdown]
 # That is **pipelining**. With four pieces each device works four turns. Without overlap that is eight turns
 # in all; with overlap it is five, and the transfers come on top, because a copy from one GPU to another takes
-# its turn in the streams of both: while it is under way, neither computes. (Streams of their own for the
-# copies, one on each device, would let them overlap with the work.) This was the forward alone; in training
-# the backward goes through the same pipeline in the other direction. In the first turn the second device
-# still has nothing to do, and in the last turn the first device has nothing left to do. The more pieces there
-# are, the shorter these two turns are, until the pieces get so small that launches and transfers cost more
-# than you save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two
-# places is for models that do not fit. If yours fits on one device, there is a better use for two.
+# its turn in the streams of both: while it is under way, neither computes. In the first turn the second
+# device still has nothing to do, and in the last turn the first device has nothing left to do. The more
+# pieces there are, the shorter these two turns are, until the pieces get so small that launches and transfers
+# cost more than you save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A
+# model in two places is for models that do not fit. If yours fits on one device, there is a better use for
+# two.
 
 # %% [markdown]
 # ## A batch in parts
@@ -386,9 +388,8 @@ print(f"furthest apart after the step, the two replicas: {apart:.5f}")
 # feed them all.
 #
 # So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.**
-# It is a good exercise and a bad habit. (`nn.DataParallel` does roughly this in one line, and copies the
-# whole model to every device in every step. PyTorch's documentation recommends DDP, the next section, in its
-# place.)
+# (`nn.DataParallel` does roughly this in one line, and copies the whole model to every device in every step.
+# PyTorch's documentation recommends DDP, the next section, in its place.)
 
 # %% [markdown] facts=["U4"]
 # ## Many processes
@@ -544,8 +545,9 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # torchrun --standalone --nproc-per-node=4 train.py
 # ```
 #
-# It starts programs that use gloo just as well: save the text of `PROGRAM` as `train.py`, and it runs under
-# `torchrun` on a machine without any GPU.
+# With one GPU, `--nproc-per-node=1` makes a group of one rank, in which the program runs on NCCL as it would
+# with more: a good test before you rent them. Programs that use gloo start just as well: save the text of
+# `PROGRAM` as `train.py`, and it runs under `torchrun` on a machine without any GPU.
 #
 # **The batch has grown.** The batch size in the program is that of one rank, and the gradient is the mean
 # over all ranks: with 4 GPUs and a batch of 100 on each, the *effective batch* is 400, and an epoch has a

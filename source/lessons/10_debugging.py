@@ -27,7 +27,6 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import devlab
-import devlab.sim
 
 device = devlab.start()
 
@@ -103,7 +102,9 @@ guess.was(refused)
 # The number after the colon is part of the device: `sim:0` and `sim:1` are two places, as `cuda:0` and
 # `cuda:1` are. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is number 0 unless the program
 # has changed it. In the next cell the model is on the last device, and a helper was made with a name without
-# a number. (Where a machine has one accelerator, the last is the first, and nothing fails.)
+# a number. (Where a machine has one accelerator, the last is the first, and nothing fails. With two, PyTorch
+# says *Expected all tensors to be on the same device, but got mat1 is on cuda:0, different from other tensors
+# on cuda:1*.)
 
 # %% facts=["X1", "E4"]
 last = torch.device(device.type, torch.accelerator.device_count() - 1)
@@ -317,14 +318,15 @@ except RuntimeError as error:
 # ## Made in forward
 #
 # Tensors made inside `forward`, or inside a loss, come after the move: zeros for a hidden state, noise,
-# `eye`, one-hot tables, masks, padding. Ask the three questions of this one.
+# `eye`, one-hot tables, masks, padding. The function below hides the future from each step of a text: it adds
+# −inf there, of which a softmax makes 0. Ask the three questions of its error.
 
 
 # %% facts=["X5", "E4"]
 def causal_scores(scores):
     time = scores.shape[-1]
-    mask = torch.tril(torch.ones(time, time))
-    return scores * mask
+    mask = torch.full((time, time), float("-inf")).triu(1)
+    return scores + mask
 
 
 try:
@@ -334,18 +336,18 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["X5"]
-# The operation is the product, the odd tensor is `mask`, and the line above it made it. The cure is to let
-# the input say where and of which dtype. The device alone is only half of it: a float32 mask on the right
-# device turns float16 scores into float32, with no error and twice the memory.
+# The operation is the sum, the odd tensor is `mask`, and the line above it made it. The cure is to let the
+# input say where and of which dtype. The device alone is only half of it: a float32 mask on the right device
+# turns float16 scores into float32, with no error and twice the memory.
 
 # %% facts=["X5"]
 scores = torch.ones(2, 4, 4, device=device, dtype=torch.float16)
 for words, mask in (
-    ("device alone", torch.ones(4, 4, device=device)),
-    ("device and dtype", scores.new_ones(4, 4)),
+    ("device alone", torch.full((4, 4), float("-inf"), device=device).triu(1)),
+    ("device and dtype", scores.new_full((4, 4), float("-inf")).triu(1)),
 ):
-    product = scores * mask
-    print(f"{words:<17}{product.dtype!s:<15}{product.nbytes} bytes")
+    masked = scores + mask
+    print(f"{words:<17}{masked.dtype!s:<15}{masked.nbytes} bytes")
 
 # %% [markdown]
 # **[Exercise](../exercises/10_debugging.ipynb#task_fix_mask):** `fix_mask`, for every floating dtype.
@@ -465,9 +467,8 @@ guess.was(looks)
 #
 # Everything is in its place, and the loss is `nan`, *not a number*. PyTorch raises no error, because `nan`
 # and `inf` are values like others. In training they come most often from a learning rate that is too high,
-# from data that holds them already, or from float16 without a scaler
-# ([12](12_less_memory_less_time.ipynb)). But it is always one operation that makes the first of them. Here
-# are four that can.
+# from data that holds them already, or from an overflow in float16 ([12](12_less_memory_less_time.ipynb)).
+# But it is always one operation that makes the first of them. Here are four that can.
 
 # %%
 guess = devlab.predict("How many of the four results in the next cell are nan?", 1, 2, 3, 4)
@@ -510,13 +511,14 @@ largest = {}
 
 
 def look(layer, inputs, output):
-    largest[layer] = output.abs().max()
+    largest[layer] = output.detach().abs().max()
 
 
-for layer in net:
-    layer.register_forward_hook(look)
+hooks = [layer.register_forward_hook(look) for layer in net]
 with devlab.watch() as log:
     net(pixels)
+for hook in hooks:
+    hook.remove()
 print("waits in the forward:", log.synchronizations)
 values = torch.stack(list(largest.values()))
 for layer, value in zip(largest, values.tolist(), strict=True):
@@ -712,11 +714,10 @@ except RuntimeError as error:
 guess.was(failed)
 
 # %% [markdown] facts=["X5"]
-# It fails in `optimizer.step()`, far from any tensor of yours: the running sum is on the CPU. (On an NVIDIA
-# GPU, by PyTorch's source, the message begins with *Tensors of the same index must be on the same device*.)
-# The same happens when an interrupted training goes on from a file (a *checkpoint*, lesson 11), and the
-# optimizer is filled from it before the model moves. The order that works is **make the model, move it, make
-# the optimizer, load the checkpoint into both.** `load_state_dict` of an optimizer brings its state to the
+# It fails in `optimizer.step()`, far from any tensor of yours: the running sum is on the CPU. The same
+# happens when an interrupted training goes on from a file (a *checkpoint*, lesson 11), and the optimizer is
+# filled from it before the model moves. The order that works is **make the model, move it, make the
+# optimizer, load the checkpoint into both.** `load_state_dict` of an optimizer brings its state to the
 # parameters, and that mends this one too:
 
 # %% facts=["X5"]
@@ -728,54 +729,53 @@ print(train_once(device))
 #
 # The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The
 # classes of this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. The next cell
-# computes the loss in one line, prints a sentence in the second, and reads the loss in the third. (A real GPU
-# would be lost for the rest of this notebook, so the cell runs on the simulated device or on the CPU.)
+# computes the loss in one line, prints a sentence in the second, and reads the loss in the third. (A GPU
+# would be lost for the rest of this notebook, so the program has a process of its own.)
 
 # %% facts=["E4"]
-guess = devlab.predict("Which line raises the error?", "the loss", "the sentence", "the reading")
+STEP = """
+import devlab
+import torch
+from torch.nn import functional
 
-# %% facts=["E4"]
-here = device if device.type == "sim" else torch.device("cpu")
-scores, classes = torch.zeros(3, 4, device=here), torch.tensor([1, 3, 4]).to(here)
-
-
-def loss_of(scores, classes):
-    return functional.cross_entropy(scores, classes)
-
-
-raised = "the loss"
+device = devlab.start()
+scores, classes = torch.zeros(3, 4, device=device), torch.tensor([1, 3, 4], device=device)
 try:
-    loss = loss_of(scores, classes)
-    raised = "the sentence"
+    loss = functional.cross_entropy(scores, classes)
     print("the loss has been launched")
-    raised = "the reading"
-    print(loss.item())
+    print("the loss is", loss.item())
 except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, and as an accelerator does
-    print(error)
-    guess.was(raised)
+    print(str(error).splitlines()[0])
     devlab.explain(error)
+"""
+
+guess = devlab.predict("Which line raises the error?", "the loss", "the sentence", "the reading", "none")
+
+# %% facts=["E4"]
+(said,) = devlab.launch(STEP, 1)
+raised = "the reading" if "launched" in said else "the loss"
+guess.was("none" if "the loss is" in said else raised)
 
 # %% [markdown] facts=["E4"]
 # The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an
-# innocent line and names no value. Start the program again, and **run the step once with the model and one
-# batch on the CPU**: errors in indices, shapes and dtypes then come with their values, at their own line.
-# (The simulated device can be reset, so here no new start is needed.)
+# innocent line and names no value. (The simulated device has kept which line launched what failed, and
+# `devlab.explain` says it. A real GPU does not know your lines. It prints the condition that failed, for each
+# thread that met it, to the terminal or below the cell: ``Assertion `t >= 0 && t < n_classes` failed``, after
+# the name of a function with `nll_loss` in it. So it was the loss, and a label was out of range.
+# `devlab.launch` leaves these lines out.)
+#
+# **Run the step once with the model and one batch on the CPU**: errors in indices, shapes and dtypes then come
+# with their values, at their own line.
 
 # %% facts=["E4"]
-devlab.sim.reset()
+scores, classes = torch.zeros(3, 4), torch.tensor([1, 3, 4])
 try:
-    loss_of(scores.cpu(), classes.cpu())
+    functional.cross_entropy(scores, classes)
 except IndexError as error:
     print(error)
 print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, counted from 0")
 
 # %% [markdown] facts=["E4"]
-# The simulated device had kept which line launched what failed, and `devlab.explain` said it. A real GPU does
-# not know your lines. It prints the condition that failed, for each thread that met it, to the terminal or
-# below the cell: ``Assertion `t >= 0 && t < n_classes` failed``, after the name of a function with `nll_loss`
-# in it. So it was the loss, and a label was out of range. Only a restart of the notebook's kernel, which is
-# the Python process, gives the device back.
-#
 # If an error comes on the GPU alone, there are two more tools:
 #
 # - Start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before PyTorch touches the GPU. Each

@@ -12,25 +12,23 @@
 # [11 The training step](11_training_step.ipynb).
 
 # %%
-import os
-
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.benchmark import Timer
 from torch.utils.checkpoint import checkpoint
 
-os.environ["DEVLAB_DEVICE"] = "sim"  # the lesson explains its figures, so they are the same everywhere
 import devlab
 
-device = devlab.start()
+device = devlab.start(account=True)  # one whose memory is counted, as in lesson 08
 memory = torch.get_device_module(device)
+kind = "modelled" if device.type == "sim" else "measured"
 
 # %% [markdown]
-# **Every time in this lesson is modelled, and every figure of memory is simulated.** What is modelled is the
-# course's reference machine, which resembles an NVIDIA T4. The numbers inside the tensors are real, because
-# the simulated device computes them with the CPU's arithmetic. The same lines run on a GPU, and where a GPU
-# behaves differently the text says so. One cell measures on your own GPU, if you have one.
+# **With a GPU, this lesson measures yours.** Without one, every time is modelled and every figure of memory
+# simulated, for the course's reference machine, which resembles an NVIDIA T4; the numbers inside the tensors
+# are real, because the simulated device computes them with the CPU's arithmetic. What an NVIDIA H200 answered
+# is called *H200, measured*, and [the last table](#What-to-keep) puts all changes of this lesson side by
+# side.
 
 # %% [markdown] facts=["F1"]
 # ## What 16 bits can hold
@@ -52,10 +50,11 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
 # **float16** keeps about three decimal digits and ends at 65504. **bfloat16** has the range of float32 and pays for it
 # with precision: it keeps between two and three digits.
 #
-# What you gain is the same with both. Half the bytes mean half the memory and half the traffic. The **matrix units** of
-# a GPU, which are made for products of matrices (NVIDIA calls them Tensor Cores), multiply 16-bit numbers
-# much faster than the rest of the GPU multiplies 32-bit ones. NVIDIA's data sheets promise 65 TFLOP/s in
-# float16 against 8.1 in float32 for a T4, and 312 in either 16-bit format against 19.5 for an A100.
+# What you gain is the same with both. Half the bytes mean half the memory and half the traffic. The **matrix
+# units** of a GPU, which are made for products of matrices (NVIDIA calls them Tensor Cores), multiply 16-bit
+# numbers much faster than the rest of the GPU multiplies 32-bit ones. NVIDIA's data sheet promises 65 TFLOP/s
+# in float16 against 8.1 in float32 for a T4. H200, measured, for a product of 8192 × 8192: {measured:basics:operations/s, 8192 x 8192 product, float32} in
+# float32, {measured:basics:operations/s, 8192 x 8192 product, float16} in float16, and {measured:basics:operations/s, 8192 x 8192 product, bfloat16} in bfloat16.
 #
 # What you lose shows in a place where you may not expect it. Suppose that a counter has reached 2048.
 
@@ -98,11 +97,11 @@ for dtype in (torch.float64, torch.float32):
     print(f"{dtype!s:<15} forwards {totals['forwards'].item():.8g}, {apart:.0e} away from backwards")
 
 # %% [markdown] facts=["F4"]
-# The exact sum is 500.5. Neither order is wrong, so `==` asks the wrong question. What you want to know is
-# whether two results differ by **no more than rounding in their dtype explains**. For each dtype
-# `torch.testing.assert_close` has an absolute and a relative tolerance. Two numbers may differ by the
-# absolute one plus the relative one times the expected number. If they differ by more, it raises an
-# `AssertionError`. Its message names the two tolerances separately; what counts is their sum.
+# The exact sum is 500.5. Neither order is wrong. What you want to know is whether two results differ by **no
+# more than rounding in their dtype explains**. For each dtype `torch.testing.assert_close` has an absolute
+# and a relative tolerance. Two numbers may differ by the absolute one plus the relative one times the
+# expected number. If they differ by more, it raises an `AssertionError`. Its message names the two tolerances
+# separately; what counts is their sum.
 
 # %% facts=["F4"] tags=["raises-exception"]
 a = torch.tensor([0.5, 100.0], device=device)
@@ -138,10 +137,10 @@ guess.was({3: "all three", 1: "float32 alone", 0: "none"}[strict])
 # %% [markdown] facts=["F5"]
 # ### TF32 and determinism
 #
-# NVIDIA's GPUs since Ampere can multiply float32 matrices faster and less exactly. With **TF32** the inputs of a product are
-# rounded to 10 bits of fraction, as many as float16 has, while range and sums remain those of float32. PyTorch leaves
-# TF32 off for products of matrices and on for the convolutions of cuDNN. The simulated device has no TF32, so the next
-# cell rounds the inputs by hand and compares the product with one in float64.
+# NVIDIA's GPUs since Ampere can multiply float32 matrices faster and less exactly. With **TF32** the inputs
+# of a product are rounded to 10 bits of fraction, as many as float16 has, while range and sums remain those
+# of float32. PyTorch leaves TF32 off for products of matrices and on for the convolutions of cuDNN. So that
+# it works anywhere, the next cell rounds the inputs by hand, and compares the product with one in float64.
 
 # %% facts=["F5"]
 guess = devlab.predict("About how many decimal digits does TF32 cost?", 1, 3, 6)
@@ -166,9 +165,9 @@ for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
 guess.was_about(digits[1] - digits[0])
 
 # %% [markdown] facts=["F5"]
-# The word `"highest"` stands for full float32. With `torch.set_float32_matmul_precision("high")` PyTorch may use TF32 for
-# products. That costs about three digits and buys a lot of time: the data sheet of the A100 promises 156 TFLOP/s in
-# TF32, against 19.5 in float32. If a GPU and a CPU disagree in the third digit after a convolution, look at TF32 first.
+# The word `"highest"` stands for full float32. With `torch.set_float32_matmul_precision("high")` PyTorch may
+# use TF32 for products. That costs about three digits and buys a lot of time (H200, measured: {measured:basics:operations/s, 8192 x 8192 product, float32 with TF32}). If a
+# GPU and a CPU disagree in the third digit after a convolution, look at TF32 first.
 #
 # Two runs on the **same** GPU may differ as well, because some kernels add up in whatever order their threads finish.
 # `torch.use_deterministic_algorithms(True)` asks for kernels that keep an order. They may be slower, and an operation
@@ -213,29 +212,33 @@ with torch.autocast(device.type, dtype=torch.float16):
         x = layer(x)
         dtypes[type(layer).__name__] = str(x.dtype).removeprefix("torch.")
         print(f"{type(layer).__name__:<14} {x.dtype}")
-    print(f"{'cross_entropy':<14} {F.cross_entropy(x, labels).dtype}")
+    for words, logits in (("cross_entropy", x), ("of x.float()", x.float())):
+        loss = F.cross_entropy(logits, labels)
+        print(f"{words:<14} {loss.dtype}  {loss.item():.7f}")
 
 print("parameters    ", {parameter.dtype for parameter in model.parameters()})
 guess.was(dtypes["LayerNorm"])
 
 # %% [markdown] facts=["F2"]
-# Products run in float16, the norm and the loss in float32, and a `ReLU` takes whatever it is given. The parameters
-# **stay in float32**: autocast casts copies of them, and the optimizer adds its small steps to the full digits. Never
-# call `model.half()` as well, because then these small steps would be rounded away. These are the rules for CUDA. The CPU has its own, and keeps a `LayerNorm` in 16 bits.
+# Products run in float16, the norm and the loss return float32, and a `ReLU` takes whatever it is given. (The
+# loss is float32 by its dtype alone: `cross_entropy` takes its softmax in the dtype that it is given, so on
+# CUDA its digits are those of float16. If you need them all, give it `x.float()`.) The parameters **stay in
+# float32**: autocast casts copies of them, and the optimizer adds its small steps to the full digits. Never
+# call `model.half()` as well, because then these small steps would be rounded away. These are the rules for
+# CUDA. The CPU has its own, and keeps a `LayerNorm` in 16 bits.
 #
 # Put the **forward and the loss** under autocast, and nothing else. Backward runs every operation in the dtype that its
 # forward had, so it needs no autocast, and PyTorch's documentation advises against it.
 #
-# How much time does this save? The cell below asks the simulator for the modelled times, first of one large
-# product and then of six small layers.
+# How much time does this save? The cell below times first one large product and then six small layers.
 
 # %% facts=["F2"]
 guess = devlab.predict("Six small layers under autocast will be…", "faster", "equally fast", "slower")
 
 
 # %% facts=["F2"]
-def modelled(function):
-    """Return the modelled time of a function, in microseconds."""
+def microseconds(function):
+    """Return how long a function takes on the device: the median of several calls."""
     return devlab.time_op(function, device, repeats=5, show=False).median * 1e6
 
 
@@ -249,37 +252,24 @@ def in_float16(function):
     return run
 
 
-x = torch.randn(640, 640, device=device)
+side = 640 if device.type == "sim" else 4096
+x = torch.randn(side, side, device=device)
 layers = nn.Sequential(*(nn.Linear(64, 64) for _ in range(6))).to(device)
 rows = torch.randn(16, 64, device=device)
 
 times = []
 for words, function in (("a large product", lambda: x @ x), ("six small layers", lambda: layers(rows))):
-    times = [modelled(function), modelled(in_float16(function))]
-    print(f"{words:<17} {times[0]:5.0f} µs in float32, {times[1]:5.0f} µs under autocast")
+    times = [microseconds(function), microseconds(in_float16(function))]
+    print(f"{words:<17} {times[0]:5.0f} µs in float32, {times[1]:5.0f} µs under autocast, {kind}")
 ratio = times[1] / times[0]  # of the six small layers
 guess.was("slower" if ratio > 1.1 else "faster" if ratio < 0.9 else "equally fast")
 
 # %% [markdown] facts=["F2"]
 # The large product gains, although its inputs are cast first. The small layers lose, because every cast is
 # one more launch: they make 19 where there were 6, and small work spends nearly all its time on launches
-# (lesson 07). Half precision is for models whose products are large.
+# (lesson 07). H200, measured: 103 µs in float32, and 291 under autocast. Half precision is for models whose
+# products are large.
 #
-# If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell measures a large product on it:
-
-# %% facts=["F1", "F2"] tags=["nbval-ignore-output"]
-if torch.cuda.is_available():
-    own = torch.cuda.is_bf16_supported(including_emulation=False)
-    print(torch.cuda.get_device_name(), "computes in bfloat16" if own else "has no bfloat16 of its own")
-    for dtype in (torch.float32, torch.float16):
-        a = torch.randn(4096, 4096, device="cuda", dtype=dtype)
-        seconds = Timer("a @ a", globals={"a": a}).blocked_autorange().median
-        print(f"{dtype!s:<14} {2 * 4096**3 / seconds / 1e12:.1f} TFLOP/s, measured")
-    del a
-else:
-    print("no GPU here that PyTorch calls cuda")
-
-# %% [markdown] facts=["F2"]
 # If you use **bfloat16**, autocast is all that you need. float16 needs one thing more.
 
 # %% [markdown] facts=["F3"]
@@ -332,11 +322,10 @@ guess.was({1.0: "it stays 1", float("inf"): "inf"}.get(after[0], "it moves as it
 
 # %% [markdown] facts=["F3"]
 # The scaled gradient is inf until the scale has been halved often enough, and each of those steps is skipped.
-# The first steps of a training in float16 usually look like this, and it is no fault. `scaler.step` makes the
-# host wait for the device once in each step, since Python has to know whether to call the optimizer. An
-# optimizer with `fused=True` is spared this wait, because its kernel decides on the device. (`get_scale` and
-# `item` wait too; the cell calls them to show you the numbers.) bfloat16 has float32's range, so it needs no
-# scaler.
+# The first steps of a training in float16 usually look like this. `scaler.step` makes the host wait for the
+# device once in each step, since Python has to know whether to call the optimizer. An optimizer with
+# `fused=True` is spared this wait, because its kernel decides on the device. (`get_scale` and `item` wait
+# too; the cell calls them to show you the numbers.) bfloat16 has float32's range, so it needs no scaler.
 #
 # Between backward and `step` the gradients are **scaled**, and so is everything that you compute from them. If you
 # clipped them to a norm of 1 there, `step` would still divide them by the scale, and next to nothing would be left.
@@ -424,12 +413,10 @@ almost = "that of the whole batch" if off < 1e-4 else "nearly that of the whole 
 guess.was("something clearly different" if off > 0.1 else almost)
 
 # %% [markdown] facts=["F6"]
-# The mean of the means is the usual mistake. It is right only while all parts have the same size, and the last part of an
-# epoch is seldom as large as the others. Here each sample of the small part counts three times as much as any other. (The
-# labels are random, so the whole gradient is small beside this error. With real data the error is usually smaller, and an
-# error all the same.) Add up the sums and divide
-# once, as the cell does, or weight the mean of each part by its **share of the samples**: with both, every
-# sample counts the same.
+# The mean of the means is the usual mistake. It is right only while all parts have the same size, and the
+# last part of an epoch is seldom as large as the others. Here each sample of the small part counts three
+# times as much as any other. Add up the sums and divide once, as the cell does, or weight the mean of each
+# part by its **share of the samples**: with both, every sample counts the same.
 #
 # In two ways the parts differ from the whole batch. A batch norm computes its statistics over the small part
 # that it sees. And the step takes rather longer, because more parts mean more launches.
@@ -461,7 +448,7 @@ def make_block():
 
 torch.manual_seed(0)
 blocks = nn.Sequential(*(make_block() for _ in range(6))).to(device)
-rows = torch.randn(512, 128, device=device)
+rows = torch.randn(512 if device.type == "sim" else 32768, 128, device=device)
 
 
 def kept(x):
@@ -483,17 +470,17 @@ trained(kept)()  # makes the gradients, which stay
 peaks = {}
 for forward in (kept, computed_twice):
     peaks[forward] = peak_of(trained(forward))
-    print(
-        f"{forward.__name__:<15} peak {peaks[forward]:>6} KiB, modelled {modelled(trained(forward)):5.0f} µs"
-    )
+    took = microseconds(trained(forward))
+    print(f"{forward.__name__:<15} peak {peaks[forward]:>7,} KiB, {took:6.0f} µs, {kind}")
 
 share = peaks[computed_twice] / peaks[kept]
 shares = {"nine tenths": 0.9, "two thirds": 0.67, "a third": 0.33, "a hundredth": 0.01}
 guess.was(min(shares, key=lambda words: abs(shares[words] - share)))
 
 # %% [markdown] facts=["F7"]
-# The time grows by less than a third here, because the second run ends as soon as backward has what it needs, and nothing
-# needs the output of a block's last layer. Of two layers one is computed again.
+# The time grows by less than a third, because nothing needs the output of a block's last layer: in each block
+# only the first layer is computed again. H200, measured, with larger blocks: 35 % of the peak, in 118 % of
+# the time.
 #
 # The second run has to see what the first one saw. `checkpoint` restores the **random numbers**, so that a dropout drops
 # the same elements: those of the CPU, and those of the devices of all tensors that it is given **by position**, also
@@ -519,8 +506,9 @@ for how, positional, named in (("by position", [x], {}), ("by name", [], {"input
 # With the input by name about half of the gradients are wrong, without a warning. It is the same on an
 # NVIDIA GPU, because PyTorch decides it in the same lines.
 #
-# Always write `use_reentrant=False`. Where no input asks for a gradient, the older variant gives the
-# parameters none either; it warns of that, and raises no error.
+# Always write `use_reentrant=False`. Where no input asks for a gradient, the older variant gives the block's
+# parameters none either. It warns of that, and no error follows where something after the block has
+# parameters.
 #
 # **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_Checkpointed):** `Checkpointed` is a module that does this with
 # any block, however its inputs are given, and deals with the buffers.
@@ -549,20 +537,20 @@ def kept_on_the_cpu(x):
 peak = peak_of(trained(kept_on_the_cpu))
 with devlab.watch() as log:
     trained(kept_on_the_cpu)()
-took = modelled(trained(kept_on_the_cpu))
-print(f"kept_on_the_cpu peak {peak:>6} KiB, modelled {took:5.0f} µs")
-print(log.transfers, "transfers,", log.bytes_moved >> 10, "KiB moved")
-time = "more time" if took > modelled(trained(computed_twice)) else "less time"
+took = microseconds(trained(kept_on_the_cpu))
+print(f"kept_on_the_cpu peak {peak:>7,} KiB, {took:6.0f} µs, {kind}")
+print(log.transfers, "transfers,", f"{log.bytes_moved >> 10:,} KiB moved")
+time = "more time" if took > microseconds(trained(computed_twice)) else "less time"
 guess.was(f"{'less' if peak < peaks[computed_twice] else 'more'} memory and {time}")
 
 # %% [markdown] facts=["F8"]
-# This takes the least memory and several times as long. Half of the transfers go to the CPU and half come
-# back: every saved tensor makes both, **the parameters among them**, at 12 GB/s on the reference machine,
-# whose own memory gives it 300 GB/s. An A100 with 40 GB has 1555 GB/s in its memory and at most 32 GB/s in
-# each direction to the host, by its data sheet, so the gap is wider still. Checkpointing computes again
-# what offloading transfers, and for blocks like these computing is faster. Offloading pays for large
-# tensors that are needed no more than once or twice in a step, such as the state of an optimizer or the
-# inputs of checkpointed blocks.
+# This takes the least memory and two to six times as long, depending on how fast the device computes beside
+# how fast it transfers (H200, measured: 26 % of the peak, in 2.4 times the time). Half of the transfers go to
+# the CPU and half come back: every saved tensor makes both, **the parameters among them**, at 12 GB/s on the
+# reference machine, whose own memory gives it 300 GB/s. Checkpointing computes again what offloading
+# transfers, and for blocks like these computing is faster. Offloading pays for large tensors that are needed
+# no more than once or twice in a step, such as the state of an optimizer or the inputs of checkpointed
+# blocks.
 
 # %% [markdown] facts=["F9"]
 # ## Compiled
@@ -572,10 +560,11 @@ guess.was(f"{'less' if peak < peaks[computed_twice] else 'more'} memory and {tim
 # memory once and not twice, and is one launch. Neither what is computed nor how you call it changes, though
 # results may differ by rounding.
 #
-# The price is the first call, which compiles and may take seconds to minutes. Some later calls compile again. Every
-# graph that is captured is compiled, so the next cell counts graphs: it passes a function as `backend`, which
-# `torch.compile` calls with each of them, and which runs them as they are. **The simulator fuses nothing**, so no times
-# are shown here.
+# The price is the first call, which compiles and may take seconds to minutes. Some later calls compile again.
+# Every graph that is captured is compiled, so the next cell counts graphs: it passes a function as `backend`,
+# which `torch.compile` calls with each of them, and which runs them as they are. The simulator fuses nothing,
+# so no times are taken here. H200, measured: five elementwise operations on 256 MiB took {measured:launch_bound:five operators on 256 MiB, eager} as they are
+# and {measured:launch_bound:five operators on 256 MiB, compiled} compiled; the first call took {measured:launch_bound:torch.compile of it, first call}.
 
 # %% facts=["F9"]
 guess = devlab.predict("Batches of 8, 16, 32, 64 and 8 rows: how many graphs are captured?", 1, 2, 4, 5)
@@ -614,10 +603,9 @@ guess.was(as_it_comes[-1])
 # one. Then, after eight graphs for one function, PyTorch warns and runs every further length uncompiled. In
 # these two cases pad the sequences to a few lengths.
 #
-# A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`. PyTorch then
-# cuts the function in two. Handing over a number also makes the host wait for the device, so there are two
-# reasons to remove such lines. Compile the model and not the whole script, and leave the first calls out of
-# every measurement.
+# A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`.
+# PyTorch then cuts the function in two. Compile the model and not the whole script, and leave the first calls
+# out of every measurement.
 
 # %% [markdown]
 # ## What to keep
@@ -630,7 +618,26 @@ guess.was(as_it_comes[-1])
 # | accumulation | memory, by the size of a part | launches |
 # | checkpointing | memory: the activations of all blocks but one, apart from the blocks' inputs | up to one more forward |
 # | offloading | memory, in this lesson the most | transfers of all that is kept |
-# | `torch.compile` | launches and memory traffic | the first call, and some of those with a new size |
+# | `torch.compile` | launches, memory traffic, and memory for what lies between | the first call, and some of those with a new size |
+#
+# What comes of it in a real model? This one is a language model with 124 million parameters, trained with
+# AdamW on batches of 16 texts of 1024 tokens. Each of the first six rows keeps what the rows before it have
+# brought, and each of the last three adds one thing to the sixth:
+#
+# | H200, measured | a step | tokens a second | peak |
+# |---|---|---|---|
+# | float32, attention written out | {measured:spine:float32, attention by hand:seconds a step} | {measured:spine:float32, attention by hand:tokens/s} | {measured:spine:float32, attention by hand:peak allocated} |
+# | with `scaled_dot_product_attention` | {measured:spine:float32, scaled_dot_product_attention:seconds a step} | {measured:spine:float32, scaled_dot_product_attention:tokens/s} | {measured:spine:float32, scaled_dot_product_attention:peak allocated} |
+# | and TF32 | {measured:spine:TF32:seconds a step} | {measured:spine:TF32:tokens/s} | {measured:spine:TF32:peak allocated} |
+# | and float16 autocast, with a scaler | {measured:spine:float16 autocast and GradScaler:seconds a step} | {measured:spine:float16 autocast and GradScaler:tokens/s} | {measured:spine:float16 autocast and GradScaler:peak allocated} |
+# | or bfloat16 autocast | {measured:spine:bfloat16 autocast:seconds a step} | {measured:spine:bfloat16 autocast:tokens/s} | {measured:spine:bfloat16 autocast:peak allocated} |
+# | and AdamW with `fused=True` | {measured:spine:bfloat16, fused AdamW:seconds a step} | {measured:spine:bfloat16, fused AdamW:tokens/s} | {measured:spine:bfloat16, fused AdamW:peak allocated} |
+# | all that, and `loss.item()` in each step | {measured:spine:bfloat16, fused, loss.item() each step:seconds a step} | {measured:spine:bfloat16, fused, loss.item() each step:tokens/s} | {measured:spine:bfloat16, fused, loss.item() each step:peak allocated} |
+# | all that, and every block checkpointed | {measured:spine:bfloat16, fused, every block checkpointed:seconds a step} | {measured:spine:bfloat16, fused, every block checkpointed:tokens/s} | {measured:spine:bfloat16, fused, every block checkpointed:peak allocated} |
+# | all that, and compiled | {measured:spine_compiled:bfloat16, fused, compiled:seconds a step} | {measured:spine_compiled:bfloat16, fused, compiled:tokens/s} | {measured:spine_compiled:bfloat16, fused, compiled:peak allocated} |
+#
+# From the first row to the last it is eleven times as fast, in a third of the memory. The largest steps are the dtype of the products, and
+# compiling (whose first step took {measured:spine_compiled:bfloat16, fused, compiled:first step}). Checkpoints save memory and cost a quarter more time.
 #
 # Where to begin? With autocast to bfloat16, if your GPU supports it in hardware, and otherwise to float16
 # with a scaler. If the batch still does not fit, make smaller parts and accumulate. If one sample is too

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # 13 Bigger than one device
 #
-# A model with seven billion parameters takes 28 GB in float32. Training it with Adam takes four times that: as much
-# again for the gradients, and twice as much for the optimizer's state. That is 112 GB before the first
-# activation, and an A100 has 40 or 80. (With autocast the parameters stay in float32, so the sum is the
-# same.) To train all of it on such GPUs you divide it, and it pays to plan the program for that from the
-# start.
+# A model with seven billion parameters takes 28 GB in float32. Training it with Adam takes four times that:
+# as much again for the gradients, and twice as much for the optimizer's state. That is 112 GB before the
+# first activation, and an A100 has 40 or 80. To train all of it on such GPUs you divide it, and it pays to
+# plan the program for that from the start.
 #
 # After this lesson you can describe a model without having memory for it, load its weights straight onto its
 # device, place its layers on several devices by the room that they have, let processes exchange tensors, find
@@ -16,18 +15,22 @@
 # [08 Memory](08_memory.ipynb).
 
 # %%
+import os
+
 import torch
 from torch import nn
 
 import devlab
 
+asked = os.environ.get("DEVLAB_DEVICE")
 first, second = devlab.start_two()
-device = first
+device = torch.device("cuda", 0) if torch.cuda.is_available() and not asked else first  # where one will do
 
 # %% [markdown]
-# **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the two simulated
-# devices, `sim:0` and `sim:1`. Transfers and bytes are counted, and no time is measured. The processes in the second half
-# are real processes on the CPU, which really send tensors to each other.
+# **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the
+# two simulated devices, `sim:0` and `sim:1`. Where one device is enough, the cells use your GPU, if you have
+# one. Transfers and bytes are counted, and no time is measured. The processes in the second half are real
+# processes on the CPU, which really send tensors to each other.
 
 # %% [markdown] facts=["Q1"]
 # ## A tensor without data
@@ -48,10 +51,9 @@ out = layer(torch.empty(8, 100_000, device="meta"))
 print("and it can be run:", out.shape, "on", out.device)
 
 # %% [markdown] facts=["Q1"]
-# On the meta device operators work out shapes and dtypes and compute nothing, so even the forward of a layer of 40 GB
-# is done at once. Creating the layer took no time either, because its random initialization was left out with everything
-# else. That is enough to plan with. What such a tensor cannot give you is a number, for it has none, and so the usual
-# way to a device may surprise you.
+# On the meta device operators work out shapes and dtypes and compute nothing, so even the forward of a layer
+# of 40 GB is done at once. That is enough to plan with. What such a tensor cannot give you is a number, for
+# it has none, and so the usual way to a device may surprise you.
 
 # %% facts=["Q1", "Q2"]
 guess = devlab.predict(
@@ -173,10 +175,12 @@ with devlab.watch() as log:
 print(f"meta, empty, loaded:  {log.bytes_moved:,} bytes")
 
 # %% [markdown] facts=["Q2"]
-# The usual way sends random numbers to the device in order to overwrite them. (The tied weight moves with the model
-# once and is loaded twice, which is why the first figure is less than twice the second.) The usual way also
-# draws a random number for every parameter, and takes the CPU's memory twice: for the model that is built,
-# and for the tensors of the file.
+# The usual way sends random numbers to the device in order to overwrite them. (The tied weight moves with the
+# model once and is loaded twice, which is why the first figure is less than twice the second.) The usual way
+# also draws a random number for every parameter, and takes the CPU's memory twice: for the model that is
+# built, and for the tensors of the file. H200, measured, for a file of {measured:loading:file bytes}: {measured:loading:made on the CPU, loaded, moved} if the model is
+# built on the CPU, loaded and moved, and {measured:loading:made on meta, mapped, assigned} if it is built on the meta device and the file goes
+# straight to the GPU, by `torch.load(..., mmap=True, map_location=device)` and `assign=True`.
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize` fills such a
 # model without losing the table and the tie, and transfers each byte once.
@@ -228,15 +232,14 @@ for words, placement in (
 guess.was(log.transfers)
 
 # %% [markdown] facts=["Q3"]
-# Each change of device costs a transfer in forward and one more in backward. This is why layers stay together: **the
-# output of a layer is transferred where the device changes, and nowhere else**. How much a transfer costs depends on what
-# connects the devices. By its data sheet an A100 sends 300 GB/s to its neighbours over NVLink, and 32 GB/s over
-# PCIe 4.0, in each direction.
+# Each change of device costs a transfer in forward and one more in backward. This is why layers stay
+# together: **the output of a layer is transferred where the device changes, and nowhere else**. How much a
+# transfer costs depends on what connects the devices (lesson 09).
 #
 # Only one device works at a time, as in lesson 09, so you gain room and no speed. (Two other ways to divide a
-# model keep all devices busy: a pipeline has several small batches on the way at once, and tensor parallelism
-# divides each product. They are `pipelining` and `tensor.parallel` in `torch.distributed`.) For inference
-# Hugging Face's libraries place the layers of a model with hooks like the one above.
+# model keep the devices busier: a pipeline has several small batches on the way at once, and tensor
+# parallelism divides each product. They are `pipelining` and `tensor.parallel` in `torch.distributed`.) For
+# inference Hugging Face's libraries place the layers of a model with hooks like the one above.
 # `device_map="sequential"` fills one device after the other, `"auto"` divides the layers evenly among the
 # GPUs, and both use the CPU and even the disk as the last devices of the list.
 #

@@ -18,12 +18,17 @@ ONCE = "buffers updated once"
 
 @contextlib.contextmanager
 def buffers_kept(module):
-    held = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    held = [
+        (part, name, buffer, buffer.clone())
+        for part in module.modules()
+        for name, buffer in part.named_buffers(recurse=False)
+    ]
     try:
         yield
     finally:
-        for buffer, value in held:
-            buffer.data.copy_(value)
+        with torch.no_grad():
+            for part, name, buffer, value in held:
+                setattr(part, name, buffer.copy_(value))
 
 
 @right
@@ -86,8 +91,8 @@ class AFunctionForTheSecondRun(nn.Module):
         return checkpoint(run, *args, use_reentrant=False)
 
 
-@right
-class PutsBackWithoutGradients(nn.Module):
+@wrong("a buffer that forward replaces by a new tensor", row=ONCE)
+class PutsBackTheValuesAlone(nn.Module):
     def __init__(self, block):
         super().__init__()
         self.block = block
@@ -309,14 +314,18 @@ class PutsBackWhatTheFirstRunLeft(Kept):
             try:
                 yield
             finally:
-                for buffer, value in held:
-                    buffer.data.copy_(value)
+                for part, name, buffer, value in held:
+                    setattr(part, name, buffer.copy_(value))
 
         def runs():
             return contextlib.nullcontext(), put_back()
 
         result = checkpoint(self.block, *args, use_reentrant=False, context_fn=runs, **kwargs)
-        held = [(buffer, buffer.clone()) for buffer in self.block.buffers()]
+        held = [
+            (part, name, buffer, buffer.clone())
+            for part in self.block.modules()
+            for name, buffer in part.named_buffers(recurse=False)
+        ]
         return result
 
 

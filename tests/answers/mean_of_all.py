@@ -18,7 +18,7 @@ def refuse(tensor):
 def sum_of_a_copy(tensor):
     if not tensor.is_floating_point():
         raise TypeError("a floating tensor is needed")
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / dist.get_world_size()
 
@@ -36,7 +36,7 @@ def gathered(tensor):
 def divided_first(tensor):
     refuse(tensor)
     with torch.no_grad():
-        share = tensor / dist.get_world_size()
+        share = tensor.contiguous() / dist.get_world_size()
         dist.all_reduce(share, op=dist.ReduceOp.SUM)
     return share
 
@@ -54,7 +54,7 @@ def reduced_and_sent_back(tensor):
 @right
 def by_the_average_that_gloo_has_in_2_13(tensor):
     refuse(tensor)
-    mean = tensor.detach().clone()
+    mean = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(mean, op=dist.ReduceOp.AVG)
     return mean
 
@@ -62,10 +62,18 @@ def by_the_average_that_gloo_has_in_2_13(tensor):
 @right
 def asynchronously(tensor):
     refuse(tensor)
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     work = dist.all_reduce(total, async_op=True)
     work.wait()
     return total.div_(dist.get_world_size())
+
+
+@wrong("the ranks' strides differ", row=MEAN)
+def a_clone_that_keeps_strides(tensor):
+    refuse(tensor)
+    total = tensor.detach().clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
 
 
 @wrong("the input of rank 0 was changed", row=MEAN)
@@ -88,7 +96,7 @@ def the_input_itself(tensor):
 @wrong("has the sum of the 2 tensors", row=MEAN)
 def the_sum(tensor):
     refuse(tensor)
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total
 
@@ -96,7 +104,7 @@ def the_sum(tensor):
 @wrong("the sum is divided by 2, and there are 3 ranks", row=THREE)
 def by_two(tensor):
     refuse(tensor)
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / 2
 
@@ -104,23 +112,23 @@ def by_two(tensor):
 @wrong("rank 0 has its own tensor", row=MEAN)
 def nothing_sent(tensor):
     refuse(tensor)
-    return tensor.detach().clone()
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 @wrong("rank 1 has", row=MEAN)
 def only_rank_zero_has_it(tensor):
     refuse(tensor)
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.reduce(total, dst=0)
     if dist.get_rank() == 0:
         return total / dist.get_world_size()
-    return tensor.detach().clone()
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 @wrong("waited for rank 1", row=MEAN)
 def only_rank_zero_takes_part(tensor):
     refuse(tensor)
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     if dist.get_rank() == 0:
         dist.all_reduce(total)
     return total / dist.get_world_size()
@@ -128,7 +136,7 @@ def only_rank_zero_takes_part(tensor):
 
 @wrong("took an integer tensor", row=WHOLE)
 def integers_too(tensor):
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / dist.get_world_size()
 
@@ -178,14 +186,14 @@ def divided_twice(tensor):
 def refuses_long_integers_alone(tensor):
     if tensor.dtype in (torch.int64, torch.int32):
         raise TypeError("a floating tensor is needed")
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / dist.get_world_size()
 
 
 @wrong("refused an integer tensor after something had been sent", row=WHOLE)
 def looks_at_the_mean(tensor):
-    total = tensor.detach().clone()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     mean = total / dist.get_world_size()
     if mean.dtype != tensor.dtype:

@@ -227,3 +227,24 @@ def where_nan_is_alone(a, b):
 def nan_and_inf_to_numbers(a, b):
     same_nan = a.shape == b.shape and torch.equal(a.isnan().cpu(), b.isnan().cpu())
     return same_nan and assert_close_caught(a.nan_to_num(), b.nan_to_num())
+
+
+@wrong("near zero the tolerance of torch.float64 is 1e-07", row="each dtype its own tolerance")
+def one_absolute_tolerance_for_all(a, b):
+    rtol = TOLERANCES[a.dtype][0]
+    return torch.equal(a.isnan().cpu(), b.isnan().cpu()) and own_close(a, b, rtol, 1e-5)
+
+
+@wrong("each has one nan, in another place", row="nan where nan is, inf where inf is")
+def as_many_nan(a, b):
+    if a.shape != b.shape or a.isnan().sum().item() != b.isnan().sum().item():
+        return False
+    a, b = a.detach().cpu(), b.detach().cpu()
+    known = ~(a.isnan() | b.isnan())
+    rtol, atol = TOLERANCES[a.dtype]
+    return torch.allclose(a[known], b[known], rtol=rtol, atol=atol)
+
+
+def own_close(a, b, rtol, atol):
+    a, b = a.cpu(), b.cpu()
+    return a.shape == b.shape and torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True)

@@ -166,3 +166,13 @@ def clips_values_alone(optimizer, scaler, parameters, limit):
 def never_longer_than_one(optimizer, scaler, parameters, limit):
     scaler.unscale_(optimizer)
     return nn.utils.clip_grad_norm_(parameters, min(limit, 1.0))
+
+
+@wrong("gradients that were all 0 became others", row=SHORT)
+def divided_by_a_norm_of_zero(optimizer, scaler, parameters, limit):
+    scaler.unscale_(optimizer)
+    held = [one for one in parameters if one.grad is not None]
+    norm = torch.stack([one.grad.norm() for one in held]).norm()
+    for one in held:
+        one.grad *= torch.minimum(norm, torch.full_like(norm, limit)) / norm
+    return norm

@@ -47,8 +47,8 @@ def test_what_fails_in_every_try_is_told():
 
 def test_methods_written_in_c_are_seen():
     """A GPU's events are C classes: their calls are seen, and those that only a caller's names hold."""
-    marks, event, other = _Marks(Work(CPU, lambda call: 0.0)), torch.Event("cpu"), torch.Event("cpu")
-    with marks.noted():
+    marks, event, other = _Marks(), torch.Event("cpu"), torch.Event("cpu")
+    with marks.noted(Work(CPU, lambda call: 0.0)):
         for method, args in ((event.record, ()), (event.elapsed_time, (other,))):
             with contextlib.suppress(RuntimeError, ValueError):  # the CPU records no event
                 method(*args)
@@ -59,4 +59,4 @@ def test_methods_written_in_c_are_seen():
 
 def test_no_event_asked_is_the_hosts_clock():
     """However right the time is, an answer that asks no event has measured it by another clock."""
-    assert _Marks(Work(CPU, lambda call: 0.0)).fault(GPU, 1e-3, 1e-3) == HOSTS_CLOCK
+    assert _Marks().fault(GPU, 1e-3, 1e-3) == HOSTS_CLOCK

@@ -12,16 +12,12 @@ from devlab.explore import deeds as tale
 from devlab.explore.controls import Refused
 from devlab.explore.deeds import (
     MIB,
-    STRANGER,
     Allocate,
     Empty,
     Free,
     Ground,
-    Modelled,
     Piece,
-    Real,
     replay,
-    tell,
 )
 from devlab.explore.pictures import allocator
 from devlab.explore.pictures.allocator import HOLES, POOLS, SCALE, State
@@ -68,7 +64,7 @@ def pressed(*labels: str, **first: object):
 
 def test_nine_tensors_of_six_every_second_freed():
     """Three share a segment of 20 MiB; what is free is in six pieces."""
-    memory = replay(HOLES, "sim:0")
+    memory = replay(HOLES)
     assert [name for name, _ in memory.living] == ["B", "D", "F", "H"]
     assert (memory.allocated, memory.reserved, memory.peak) == (24 * MIB, 60 * MIB, 54 * MIB)
     assert sorted(memory.free) == [2 * MIB, 6 * MIB, 6 * MIB, 6 * MIB, 8 * MIB, 8 * MIB]
@@ -87,7 +83,7 @@ def test_forty_mib_free_and_no_room_for_twelve():
     assert "J, 12 MiB: out of memory" in texts(explorer.scene)
     (said,) = [shape.says for shape in explorer.scene.shapes if shape.id == "next"]
     assert said.startswith("sim out of memory. Tried to allocate 12.00 MiB.")
-    assert explorer.state.memory.living == replay(HOLES, "sim:0").living
+    assert explorer.state.memory.living == replay(HOLES).living
     explorer.set(size="6 MiB")
     assert "next: J, 6 MiB in one piece" in texts(explorer.scene)  # which was not refused
     explorer.press("Allocate")
@@ -112,7 +108,7 @@ def test_small_tensors_have_segments_of_their_own():
     explorer.press("Allocate")
     assert explorer.scene.caption == f"J, 1 MiB: {POOLS}, so a new segment of 2 MiB was taken."
     full = (*HOLES, *(Allocate(MIB) for _ in range(4)))
-    words = allocator.describe(State("sim:0", (*full, Allocate(MIB))))
+    words = allocator.describe(State((*full, Allocate(MIB))))
     assert f"Out of memory: {POOLS}, but 0 bytes of the device is free, and 36.00 MiB is" in words
 
 
@@ -131,9 +127,9 @@ def test_emptying_gives_back_whole_segments_alone():
 def test_the_cache_is_emptied_before_a_request_fails():
     """Two cached segments of 12 MiB go, so that one of 20 fits."""
     story = (*(Allocate(12 * MIB) for _ in range(5)), Free(("A", "B")))
-    state = State("sim:0", story, 20 * MIB)
+    state = State(story, 20 * MIB)
     assert "PyTorch empties its cache first" in boxes(allocator.draw(state))["untaken"].says
-    memory = replay((*story, Allocate(20 * MIB)), "sim:0")
+    memory = replay((*story, Allocate(20 * MIB)))
     assert (memory.retried, memory.refusal, memory.reserved) == (True, "", 56 * MIB)
     assert "PyTorch emptied its cache" in allocator.describe(
         replace(state, deeds=(*story, Allocate(20 * MIB)))
@@ -231,10 +227,10 @@ def test_segments_are_laid_out_anew_where_the_lines_are_too_few():
     """Otherwise they would run out of the picture; none lies over another."""
     ground, small, large = Ground(), 2 * MIB, 20 * MIB
 
-    first = [[(number, small, True)] for number in range(32)]
+    first = [[(number, small)] for number in range(32)]
     ground.follow(first)
     left = [first[number] for number in (5, 16, 27)]
-    places = ground.follow([*left, *([(address, large, True)] for address in (100, 200, 300))])
+    places = ground.follow([*left, *([(address, large)] for address in (100, 200, 300))])
     assert {line for _, line, _ in places} == {0, 1, 2}
     sizes = [small] * 3 + [large] * 3
     for line in range(3):
@@ -284,36 +280,7 @@ def test_sixteen_tensors_are_the_most():
         explorer.press("Allocate")
 
 
-@pytest.fixture
-def small_device(empty_memory):
-    """Make sim:0 as small as the model."""
-    devlab.sim.accounts.set_capacity(tale.CAPACITY, "sim:0")
-
-
-@pytest.mark.parametrize("story", [HOLES, (*HOLES, Allocate(12 * MIB)), MIXED, FULL, ()])
-@pytest.mark.usefixtures("small_device")
-def test_the_device_itself_tells_the_same(story):
-    """The way of a real device, walked on the simulated one: real tensors and its own snapshot."""
-    real, modelled = tell(story, Real("sim:0")), tell(story, Modelled())
-    assert replace(real, refusal="") == replace(modelled, refusal="")
-    assert bool(real.refusal) == bool(modelled.refusal)
-    assert (torch.sim.memory_allocated(), torch.sim.memory_reserved()) == (0, 0)
-
-
-@pytest.mark.usefixtures("small_device")
-def test_what_others_have_is_shown_and_not_counted():
-    """A learner's own tensor stays where it is, in a segment that the story shares."""
-    own = torch.ones(6 * MIB // 4, device="sim:0")
-    memory = tell((Allocate(6 * MIB), Allocate(12 * MIB)), Real("sim:0"))
-    assert tuple(segment.pieces for segment in memory.segments) == (
-        (Piece(6 * MIB, STRANGER), Piece(6 * MIB, "A"), Piece(8 * MIB, "")),
-        (Piece(12 * MIB, "B"),),
-    )
-    assert (memory.allocated, memory.reserved, memory.peak) == (18 * MIB, 12 * MIB, 18 * MIB)
-    assert torch.sim.memory_allocated() == own.nbytes
-
-
-@pytest.mark.usefixtures("small_device")
+@pytest.mark.usefixtures("empty_memory")
 def test_playing_leaves_the_learners_figures_alone():
     """Under the model nothing is allocated on the device that a lesson uses."""
     before = torch.sim.memory_stats()
@@ -323,41 +290,14 @@ def test_playing_leaves_the_learners_figures_alone():
     assert torch.sim.memory_stats() == before
 
 
-def test_a_device_that_keeps_no_books_gets_the_model(monkeypatch):
-    """Neither the CPU nor Apple's GPUs tell of their segments."""
-    for name in ("cpu", "mps:0"):
-        monkeypatch.setattr(allocator, "first_accelerator", lambda name=name: name)
-        assert allocator.explorer().words.startswith("Simulated, a device of 64 MiB")
-
-
-@pytest.mark.usefixtures("small_device")
-def test_what_others_have_is_drawn_and_cannot_be_freed(monkeypatch):
-    """As the way of a real device shows it."""
-    own = torch.ones(6 * MIB // 4, device="sim:0")
-    monkeypatch.setattr(allocator, "replay", lambda deeds, device: tell(deeds, Real(device)))
-    scene = allocator.draw(State("sim:0", (Allocate(6 * MIB), Allocate(12 * MIB))))
-    (others,) = [box for box in boxes(scene).values() if box.says.startswith("others: 6 MiB")]
-    assert others.asks is None
-    assert "others" in texts(scene)
-    assert own.nbytes == 6 * MIB
-
-
-def test_a_large_device_is_drawn_as_far_as_there_is_room(monkeypatch):
-    """In as many lines as can be read; what is beyond them is counted."""
-
-    class Large(Modelled):
-        def __init__(self):
-            self.allocator, self.capacity = tale.Allocator(0, 1 << 36), 1 << 36
-
-    monkeypatch.setattr(allocator, "replay", lambda deeds, device: tell(deeds, Large()))
-    many = tuple(Allocate(20 * MIB) for _ in range(16))
-    for count in range(17):
-        scene = allocator.draw(State("sim:0", many[:count], 20 * MIB))
-        assert faults(scene) == []
-        assert scene.high == allocator.HIGH
-    assert "and 7 more, 140 MiB" in texts(scene)
-    assert "not taken from the device: 63.69 GiB, too long for this line" in texts(scene)
-    assert boxes(scene)["untaken"].wide == tale.LINE * SCALE
+def test_a_gpu_gets_the_same_small_memory(monkeypatch):
+    """Lesson 08 asks whether J fits: in a GPU's own memory it always would."""
+    monkeypatch.setenv("DEVLAB_DEVICE", "")
+    with devlab.pretend("NVIDIA H200"):
+        explorer = allocator.explorer()
+        explorer.press("Allocate")
+    assert explorer.words.startswith("Simulated, a device of 64 MiB")
+    assert "J, 12 MiB: out of memory" in texts(explorer.scene)
 
 
 def test_every_text_can_be_read_when_the_device_is_full():

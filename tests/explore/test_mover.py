@@ -107,6 +107,12 @@ def test_on_the_cpu_nothing_moves_and_everything_runs():
         assert (done.runs, done.trouble) == (True, "")
 
 
+def test_a_question_of_placement_is_not_called_measured():
+    """On a real device, too: nothing is timed."""
+    state = mover.State("cpu")
+    assert mover.describe(state).startswith("On the CPU: a table as a plain attribute, made on the CPU;")
+
+
 def test_the_words_name_what_stayed(picture):
     """By its path in the module."""
     happened(picture)

@@ -94,6 +94,91 @@ def test_a_second_gpu_in_a_folder_of_its_own_adds_a_second_column(folder):
     assert found["arithmetic in float32"] == ["172 TFLOP/s", recorded.MISSING]
 
 
+def test_the_measured_basics_fill_their_rows(folder):
+    """The memory's own rate and the large products are those of the measured table, as is their quotient."""
+    basics = {
+        "device memory bytes/s (copy 1 GiB, read + written)": 2e12,
+        "operations/s, 8192 x 8192 product, float32": 50e12,
+        "operations/s, 8192 x 8192 product, bfloat16": 500e12,
+    }
+    made = {**MADE_UP, "cases": {"basics": basics}}
+    (folder / "measured.json").write_text(json.dumps(made), encoding="utf-8")
+    hardware = columns(recorded.tabled("![Words.](recorded:hardware)", folder))
+    found = {row[0]: row[-1] for row in hardware}
+    assert found["its bandwidth"] == "2 TB/s"
+    assert found["arithmetic in float32"] == "50 TFLOP/s"  # and not the 172 of the smaller product
+    balance = {row[0]: row[-1] for row in columns(recorded.tabled("![Words.](recorded:balance)", folder))}
+    assert balance["**balance in float32**"] == "25 FLOP per byte"
+    assert balance["**balance in 16 bits**"] == "250 FLOP per byte"
+
+
+def test_the_balance_of_the_h200_is_the_measured_one():
+    """50.5 TFLOP/s and 796 TFLOP/s by 4.24 TB/s; its maker's peaks are not in the table."""
+    rows = columns(recorded.tabled("![Words.](recorded:balance)"))
+    found = {row[0]: dict(zip(rows[0][1:], row[1:], strict=True)) for row in rows[1:]}
+    head = next(name for name in rows[0] if name.startswith("measured on NVIDIA H200"))
+    assert found["bandwidth of its memory"][head] == "4.2 TB/s"
+    assert found["**balance in float32**"][head] == "12 FLOP per byte"
+    assert found["**balance in 16 bits**"][head] == "188 FLOP per byte"
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("basics:seconds of one.item(), queue empty", "9.8 µs"),
+        ("basics:host seconds to start nn.Linear forward", "27 µs"),
+        ("launch_bound:150 small operators, one graph replay, until done", "170 µs"),
+        ("held_by_copies:pageable.to(device, non_blocking), 4096 KiB", "22 ms"),
+        ("launch_bound:torch.compile of it, first call", "1.4 s"),
+        ("basics:device memory bytes/s (copy 1 GiB, read + written)", "4.2 TB/s"),
+        ("basics:host memory bytes/s (copy 256 MiB, 1 threads)", "10 GB/s"),
+        ("basics:operations/s, 8192 x 8192 product, float32", "50 TFLOP/s"),
+        ("spine:TF32:tokens/s", "163,000"),
+        ("spine:TF32:seconds a step", "101 ms"),
+        ("loading:file bytes", "498 MB"),
+        ("memory_by_phase:step 1: peak of backward", "11 GB"),
+        ("memory_by_phase:bytes of parameters", "498 MB"),
+        ("spine:TF32:parameters", "124,475,904"),
+        ("spine:TF32:in use (nvidia-smi MiB)", "23,219 MiB"),
+        ("spine:bfloat16, fused, every block checkpointed:first step", "100 ms"),  # 99.6, and not 1e+02
+    ],
+)
+def test_a_figure_is_written_with_its_unit(name, written):
+    """Two digits, or all in front of the point; the name tells whether it is a time, a rate or bytes."""
+    assert recorded.tabled(f"It took {{measured:{name}}} there.") == f"It took {written} there."
+
+
+def test_a_figure_that_was_not_measured_is_said():
+    """The message names those that there are, of the section where there is one."""
+    with pytest.raises(SourceError, match=r"no figure 'basic:x' was measured; for 'basic' there is: basics"):
+        recorded.tabled("{measured:basic:x}")
+    with pytest.raises(SourceError, match=r"for 'seconds of luck' there is: host seconds to start x \+ 1"):
+        recorded.figure("basics:seconds of luck")
+    with pytest.raises(SourceError, match=r"queue empty' has no parts"):
+        recorded.figure("basics:seconds of one.item(), queue empty:median")
+    with pytest.raises(SourceError, match=r"'basics' is a group of figures: host seconds"):
+        recorded.figure("basics")
+    with pytest.raises(SourceError, match=r"'memory_by_phase:the out-of-memory message' is no figure"):
+        recorded.figure("memory_by_phase:the out-of-memory message")
+
+
+def test_every_figure_of_the_recording_can_be_written():
+    """Each number of the measured table has a unit and digits, and no two have to share a name."""
+    record = json.loads((recorded.RECORDED / "h200" / "measured.json").read_text(encoding="utf-8"))
+
+    def figures(cases: dict, before: str = ""):
+        for name, case in cases.items():
+            if isinstance(case, dict):
+                yield from figures(case, f"{before}{name}:")
+            elif isinstance(case, int | float):
+                yield before + name
+
+    names = list(figures(record["cases"]))
+    assert len(names) > 300
+    written = re.compile(r"[\d.,]+( (µs|ms|s|[kMGT]?B(/s)?|[kMGT]?FLOP/s|MiB))?")
+    assert not [name for name in names if not written.fullmatch(recorded.figure(name))]
+
+
 def test_other_prose_is_left_alone_and_a_table_that_is_not_there_is_said():
     """The message names those that there are."""
     prose = "Words and ![a picture](drawing:all_reduce)."

@@ -162,3 +162,41 @@ def test_log_sigmoid_keeps_no_buffer_for_its_backward():
     loss.sum().backward()
     expected = torch.autograd.functional.vjp(F.logsigmoid, x.detach().cpu(), torch.ones(1000))[1]
     assert torch.equal(x.grad.cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: torch.isin(x, 3.0),
+        lambda x: torch.isin(2.0, x),
+        lambda x: torch.equal(x, x[:1]),
+        lambda x: x.max(),
+        lambda x: x.max(0),
+        lambda x: x.argmax(),
+        lambda x: x.std(dim=[0, 1]),
+        lambda x: x.norm(2, 0),
+        lambda x: x.sum(dtype=torch.float64),
+        lambda x: (x > 0).any(0),
+        lambda x: x.sort(stable=True, dim=0, descending=True),
+        lambda x: x.masked_select(torch.tensor(True, device="sim")),
+        lambda x: torch.normal(x, 1.0),
+        lambda x: torch.median(x, 1),
+        lambda x: x.index_put_((torch.tensor([1]), torch.tensor([2])), torch.tensor(1.0)),
+    ],
+)
+def test_every_overload_has_a_rule_that_works(ask):
+    """What an operator needs on the way is found for each form of its arguments, and given back."""
+    x = torch.randn(300, 400).to("sim")
+    before = torch.sim.memory_allocated()
+    ask(x)
+    assert torch.sim.memory_allocated() == before
+    assert torch.sim.max_memory_allocated() > before
+
+
+def test_a_sum_of_truth_values_needs_them_as_whole_numbers():
+    """CUDA converts what it adds up: eight bytes for each comparison, says `ReduceOpsUtils.h`."""
+    right = torch.ones(1000, dtype=torch.bool, device="sim")
+    before = torch.sim.memory_allocated()
+    torch.sim.reset_peak_memory_stats()
+    right.sum()
+    assert torch.sim.max_memory_allocated() - before == 512 + 8192

@@ -68,6 +68,12 @@ def pictures(count):
     return torch.ones(count, 1, 4, 4)
 
 
+def attended(mask):
+    """Return attention on the device under a mask."""
+    x = torch.ones(1, 2, 4, 8, device="sim")
+    return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
 def convolved(count, weight):
     """Return pictures of the CPU under a small convolution; PyTorch hands more than one picture to oneDNN."""
     return F.conv2d(pictures(count), weight[None, None])
@@ -123,6 +129,10 @@ def convolved(count, weight):
         (
             lambda: torch.mean(HOST, 0, out=torch.zeros(3, device="sim")),
             "CUDAGuardImpl initialized with non-CUDA DeviceType: cpu",
+        ),
+        (
+            lambda: attended(torch.zeros(4, 4)),
+            BUT_GOT.format("attn_bias", "cpu", "sim:0", "__scaled_dot_product_efficient_attention"),
         ),
         (lambda: convolved(1, SIM), BUT_GOT.format("weight", "sim:0", "cpu", "__slow_conv2d_forward")),
         (lambda: convolved(2, SIM), f"{INPUT_TYPE.format('', '.sim')} {OR_MKLDNN}"),

@@ -143,8 +143,12 @@ def test_narrow_copy(device):
 @pytest.mark.parametrize(
     ("asked", "error", "said"),
     [
-        (5, RuntimeError, "invalid device ordinal: sim:5 was asked for, simulated here: sim:0 and sim:1"),
-        ("sim:5", RuntimeError, "invalid device ordinal"),
+        (
+            5,
+            torch.AcceleratorError,
+            "invalid device ordinal: sim:5 was asked for, simulated here: sim:0 and sim:1",
+        ),
+        ("sim:5", torch.AcceleratorError, "invalid device ordinal"),
         ("cpu", ValueError, "cpu doesn't match the current accelerator sim"),
         ("sim", ValueError, "Expected a torch.device with a specified index or an integer, but got:sim"),
         (None, ValueError, "Expected a torch.device with a specified index or an integer, but got:None"),

@@ -180,6 +180,84 @@ def test_products_look_at_dtypes_before_a_kernel_is_chosen():
         torch.baddbmm(whole, whole, whole)
 
 
+@pytest.mark.parametrize(
+    ("call", "kernel"),
+    [
+        (lambda x: x.bool() @ x.bool(), "addmm_cuda"),
+        (lambda x: torch.bmm(x[None].bool(), x[None].bool()), "baddbmm_cuda"),
+        (lambda x: x.softmax(0), "host_softmax"),
+        (lambda x: torch.nn.functional.gelu(x), "GeluCUDAKernelImpl"),
+        (lambda x: torch.nn.functional.silu(x), "silu_cuda"),
+        (
+            lambda x: torch.nn.functional.grid_sample(x[None, None], x[None, :, :2, None].mT),
+            "grid_sampler_2d_cuda",
+        ),
+        (lambda x: torch.nn.functional.adaptive_avg_pool2d(x[None], 2), "adaptive_avg_pool2d_cuda"),
+        (lambda x: x.bool().round(), "round_cuda"),
+        (lambda x: x.cfloat() < x.cfloat(), "compare_cuda"),
+        (lambda x: x.to(torch.uint16) & x.to(torch.uint16), "bitwise_and_cuda"),
+        (lambda x: x.to(torch.uint16).sort(), "sort"),
+        (lambda x: x.to(torch.complex32).cumprod(0), "cumprod_cuda"),
+        (
+            lambda x: x.cfloat().scatter_reduce(0, x, x.cfloat(), "prod"),
+            "cuda_scatter_gather_base_kernel_func",
+        ),
+    ],
+)
+def test_a_dtype_is_refused_in_the_name_of_cudas_kernel(call, kernel, device):
+    """As an H200 answered, where the CPU has no kernel either, and where the CPU has one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # complex32 is experimental
+        with pytest.raises(NotImplementedError, match=f'^"{kernel}" not implemented for '):
+            call(torch.zeros(4, 4, dtype=torch.int64, device=device))
+
+
+@pytest.mark.parametrize(
+    ("call", "dtypes"),
+    [
+        (lambda x: x.flip(0), [torch.uint16]),
+        (
+            lambda x: x.gather(0, torch.zeros(2, 2, dtype=torch.int64, device=x.device)),
+            [torch.uint16, torch.complex32],
+        ),
+        (lambda x: x.index_select(0, torch.tensor([1], device=x.device)), [torch.uint16]),
+        (lambda x: torch.eye(3, dtype=x.dtype, device=x.device), [torch.uint16, torch.complex32]),
+        (
+            lambda x: torch.tril_indices(3, 3, dtype=x.dtype, device=x.device),
+            [torch.float16, torch.uint8, torch.bool],
+        ),
+        (
+            lambda x: torch.nn.functional.pixel_shuffle(x.expand(1, 4, 2, 2), 2),
+            [torch.uint16, torch.complex32],
+        ),
+        (lambda x: x.median(), [torch.bool]),
+        (
+            lambda x: torch.nn.functional.max_unpool1d(x, torch.tensor([[0, 3], [1, 2]], device=x.device), 2),
+            [torch.int64, torch.uint8],
+        ),
+    ],
+)
+def test_what_an_h200_computes_and_the_cpu_does_not(call, dtypes, device):
+    """The elements are those of the same call in float32."""
+    values = torch.tensor([[1.0, 2.0], [0.0, 1.0]], device=device)
+    for dtype in dtypes:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # complex32 is experimental
+            found, expected = (
+                call(values.to(dtype)),
+                call(values.bool().float() if dtype is torch.bool else values),
+            )
+            assert found.dtype is dtype
+            assert torch.equal(found.cpu().to(torch.complex64), expected.cpu().to(dtype).to(torch.complex64))
+
+
+def test_spectrograms_of_16_bit_floats_take_powers_of_two(device):
+    """`stft` asks cuFFT by itself, and an H200 refuses its window of ten."""
+    x, window = torch.ones(32, device=device).half(), torch.ones(10, device=device).half()
+    with pytest.raises(RuntimeError, match=re.escape("half precision, but got a signal size of[10]")):
+        torch.stft(x, 10, window=window, return_complex=True)
+
+
 def test_least_squares_have_one_method():
     """CUDA has `gels` alone, and says so before it looks whether there is such a method."""
     matrix, right = torch.eye(3, device="sim"), torch.ones(3, 1, device="sim")

@@ -201,7 +201,7 @@ def test_work_before_a_copy_has_no_say_in_what_arrives(races, side):
 
 def test_work_that_ends_after_a_copy_has_the_last_word(races, side):
     """It began with the old numbers, and writes whole elements, of which only some bytes are new."""
-    buffer, pinned = torch.ones(4 * MIB, device="sim"), torch.full((2,), 7.3).pin_memory()
+    buffer, pinned = torch.ones(MIB // 16, device="sim"), torch.full((2,), 7.3).pin_memory()
     torch.accelerator.synchronize()
     with side:
         buffer[:2].copy_(pinned, non_blocking=True)

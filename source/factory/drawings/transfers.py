@@ -20,7 +20,13 @@ def staged_or_pinned() -> Scene:
     sheet.box(318, 48, 146, 44, "staging buffer", edge=HOST, thick=3)
     sheet.arrow((464, 70), (610, 70), words="the GPU copies", **copying)
     sheet.box(610, 48, 130, 44, "its copy", edge=FIRST)
-    sheet.write(16, 112, "non_blocking=True: the host waits for the first arrow", size=SMALL, anchor="start")
+    sheet.write(
+        16,
+        112,
+        "non_blocking=True: a small tensor keeps the host for the first arrow, a large one to the end",
+        size=SMALL,
+        anchor="start",
+    )
 
     sheet.box(16, 158, 140, 44, "pinned tensor", edge=HOST, thick=3)
     sheet.arrow((156, 180), (610, 180), words="the GPU copies", **copying)

@@ -1,9 +1,7 @@
 """A story of allocations, told from its start to an allocator, and what has become of the memory at its end.
 
-For the simulated device the story is told to an allocator made for the picture, so that the device's memory
-and figures stay as they are. On a real device the story is told to the device's own allocator, with tensors
-that are gone at the end, and only what the story adds to the figures counts. There the story empties the
-cache, and may raise the peak.
+The allocator is the simulator's, made for the picture, with a small memory: on a GPU everything would fit,
+and the memory and figures of the learner's own device stay as they are.
 """
 
 import functools
@@ -13,15 +11,14 @@ from itertools import groupby
 
 import torch
 
-from devlab.sim.allocator import Allocator
+from devlab.sim.allocator import Allocator, Block
 from devlab.watching.memory import size as text_of
 
 NAMES = "ABCDEFGHIJKLMNOP"
-CAPACITY = 64 << 20  # the simulated device's: small, so that it is soon full
-STRANGER = "?"  # the name of what others have in a segment
+CAPACITY = 64 << 20  # small, so that it is soon full
 MIB = 1 << 20
 LINE, GAP = 49 * MIB // 2, MIB // 4  # how long a line of segments is, and what lies between two of them
-LINES = 3  # into which the segments of the simulated device always fit
+LINES = 3  # into which the segments always fit
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,6 @@ class Memory:
     reserved: int
     reserved_before: int
     peak: int  # the most that was allocated at once
-    capacity: int
     untaken: int  # what the device has left for new segments
     retried: bool
     refusal: str
@@ -120,9 +116,9 @@ class Ground:
         self.places: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.taken = 0
 
-    def follow(self, segments: list[list[tuple[int, int, bool]]]) -> list[tuple[int, int, int]]:
+    def follow(self, segments: list[list[tuple[int, int]]]) -> list[tuple[int, int, int]]:
         """Return number, line and start of each segment; if the lines are too few, all are laid out anew."""
-        present = [(blocks[0][0], sum(size for _, size, _ in blocks)) for blocks in segments]
+        present = [(blocks[0][0], sum(size for _, size in blocks)) for blocks in segments]
         self.places = {key: place for key, place in self.places.items() if key in present}
         for key in present:
             if key not in self.places:
@@ -150,165 +146,55 @@ class Ground:
             line += 1
 
 
-class Modelled:
-    """An allocator of the simulator's, alone in the world."""
-
-    capacity = CAPACITY
-
-    def __init__(self):
-        self.allocator = Allocator(0, CAPACITY)
-
-    def make(self, size: int) -> tuple[object, int]:
-        """Return what holds `size` bytes, and their address."""
-        block = self.allocator.allocate(size)
-        return block, block.address
-
-    def drop(self, held: list) -> None:
-        """Free the one thing in a list that `make` returned."""
-        self.allocator.free(held.pop())
-
-    def empty(self) -> None:
-        """Empty the cache."""
-        self.allocator.empty_cache()
-
-    def figures(self) -> tuple[int, int, int]:
-        """Return the bytes that are allocated and reserved, and how often the cache made room."""
-        return self.allocator.allocated, self.allocator.reserved, self.allocator.retries
-
-    def untaken(self) -> int:
-        """Return the bytes that no segment has."""
-        return self.capacity - self.allocator.reserved
-
-    def segments(self) -> list[list[tuple[int, int, bool]]]:
-        """Return each segment's blocks: address, bytes, and whether something lives there."""
-        return [
-            [(one.address, one.size, one.used) for one in blocks] for _, blocks in self.allocator.blocks()
-        ]
-
-
-class Real:
-    """A device's own allocator, by the functions that PyTorch's caching allocators have in common."""
-
-    def __init__(self, device: str):
-        self.device = device
-        self.module = torch.get_device_module(torch.device(device))
-        self.empty()  # else the story would begin in holes that others left
-        self.capacity = self.module.mem_get_info(device)[1]
-        self.before = self._now()
-        self.others = self._used()
-
-    def make(self, size: int) -> tuple[object, int]:
-        """Return a tensor of `size` bytes, and their address."""
-        used = self._used()
-        tensor = torch.empty(size, dtype=torch.uint8, device=self.device)
-        return tensor, (self._used() - used).pop()
-
-    def drop(self, held: list) -> None:
-        """Drop the tensor in a list: nothing else refers to it."""
-        held.clear()
-
-    def empty(self) -> None:
-        """Empty the cache."""
-        self.module.empty_cache()
-
-    def figures(self) -> tuple[int, ...]:
-        """Return the bytes allocated and reserved, and how often the cache made room, since the beginning."""
-        return tuple(now - before for now, before in zip(self._now(), self.before, strict=True))
-
-    def untaken(self) -> int:
-        """Return the bytes that the device can still give to anybody."""
-        return self.module.mem_get_info(self.device)[0]
-
-    def segments(self) -> list[list[tuple[int, int, bool]]]:
-        """Return the blocks of each segment, except those in which only others have something."""
-        return [
-            blocks
-            for blocks in self._all()
-            if any(used and address not in self.others for address, _, used in blocks)
-            or not any(used for _, _, used in blocks)
-        ]
-
-    def _all(self) -> list[list[tuple[int, int, bool]]]:
-        index = torch.device(self.device).index or 0
-        return [
-            [(one["address"], one["size"], one["state"] != "inactive") for one in segment["blocks"]]
-            for segment in self.module.memory_snapshot()
-            if segment["device"] == index
-        ]
-
-    def _now(self) -> tuple[int, int, int]:
-        figures = self.module.memory_stats(self.device)
-        keys = ("allocated_bytes.all.current", "reserved_bytes.all.current", "num_alloc_retries")
-        return tuple(figures[key] for key in keys)
-
-    def _used(self) -> set[int]:
-        return {address for blocks in self._all() for address, _, used in blocks if used}
-
-
 @functools.lru_cache(maxsize=256)
-def replay(deeds: tuple[Deed, ...], device: str) -> Memory:
+def replay(deeds: tuple[Deed, ...]) -> Memory:
     """Tell a story from the start and return what the memory is at its end.
 
-    `device` names a real device, or a simulated one, for which it is modelled.
-
-    >>> memory = replay((Allocate(6 << 20), Allocate(6 << 20), Free(("A",))), "sim:0")
+    >>> memory = replay((Allocate(6 << 20), Allocate(6 << 20), Free(("A",))))
     >>> memory.allocated >> 20, memory.reserved >> 20, memory.peak >> 20, memory.living
     (6, 20, 12, (('B', 6291456),))
     """
-    return tell(deeds, Modelled() if device.startswith("sim") else Real(device))
-
-
-def tell(deeds: tuple[Deed, ...], allocator: Modelled | Real) -> Memory:
-    """Tell a story to an allocator, return what came of it, and leave nothing there."""
-    held: dict[str, list] = {}
+    allocator = Allocator(0, CAPACITY)
+    held: dict[str, Block] = {}
     sizes: dict[str, int] = {}
-    names: dict[int, str] = {}
     given: list[str] = []
     ground, places, peak, refusal = Ground(), [], 0, ""
-    before = allocator.figures()
+    reserved_before = retries_before = 0
     for deed in deeds:
-        before, refusal = allocator.figures(), ""
+        reserved_before, retries_before, refusal = allocator.reserved, allocator.retries, ""
         name = ""
         if isinstance(deed, Allocate):
             name = next_name(given, held)
             try:
-                thing, address = allocator.make(deed.size)
+                held[name] = allocator.allocate(deed.size)
+                sizes[name] = deed.size
             except torch.OutOfMemoryError as error:
                 name, refusal = "", str(error)
-            else:
-                held[name], sizes[name], names[address] = [thing], deed.size, name
-                del thing
         elif isinstance(deed, Free):
             for gone in deed.names:
-                allocator.drop(held.pop(gone))
+                allocator.free(held.pop(gone))
                 del sizes[gone]
-            names = {address: own for address, own in names.items() if own in held}
         else:
-            allocator.empty()
+            allocator.empty_cache()
         given.append(name)
-        places = ground.follow(allocator.segments())
-        peak = max(peak, allocator.figures()[0])
-    allocated, reserved, retries = allocator.figures()
-    untaken = allocator.untaken()
+        segments = [blocks for _, blocks in allocator.blocks()]
+        places = ground.follow([[(one.address, one.size) for one in blocks] for blocks in segments])
+        peak = max(peak, allocator.allocated)
+    names = {block.address: name for name, block in held.items()}
     pieces = [
-        tuple(Piece(size, names.get(address, STRANGER) if used else "") for address, size, used in blocks)
-        for blocks in allocator.segments()
+        tuple(Piece(one.size, names[one.address] if one.used else "") for one in blocks)
+        for _, blocks in allocator.blocks()
     ]
-    segments = tuple(Segment(*place, own) for place, own in zip(places, pieces, strict=True))
-    while held:
-        allocator.drop(held.popitem()[1])
-    allocator.empty()
     return Memory(
-        segments,
+        tuple(Segment(*place, own) for place, own in zip(places, pieces, strict=True)),
         living=tuple(sizes.items()),
         given=tuple(given),
-        allocated=allocated,
-        reserved=reserved,
-        reserved_before=before[1],
+        allocated=allocator.allocated,
+        reserved=allocator.reserved,
+        reserved_before=reserved_before,
         peak=peak,
-        capacity=allocator.capacity,
-        untaken=untaken,
-        retried=retries > before[2],
+        untaken=CAPACITY - allocator.reserved,
+        retried=allocator.retries > retries_before,
         refusal=refusal,
     )
 

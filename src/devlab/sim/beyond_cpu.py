@@ -4,6 +4,7 @@ The simulator computes on the CPU. PyTorch's tables of operators say which pairs
 kernel for CUDA alone; `tests/sim/test_operators.py` asks them.
 """
 
+import re
 import threading
 from collections.abc import Callable
 
@@ -15,18 +16,21 @@ _WHOLE = dict.fromkeys(rule.WHOLE, torch.float64)  # it holds each count and eac
 _BOOL = {torch.bool: torch.uint8}
 _HALF = dict.fromkeys(specs.HALF, torch.float32)
 _COMPLEX = {torch.complex32: torch.complex64}
+_MOVED = {**_COMPLEX, torch.uint16: torch.int32}
 _FFT = {torch.float16: torch.float32, **_COMPLEX}
 # The operators, written in place or not; the dtypes of theirs that the CPU lacks; where to compute instead.
 _LACKS = {
-    "acos acosh angle asin asinh atan atanh cos cosh cumprod div exp flip lerp log logaddexp nansum pow prod "
-    "rsqrt sigmoid sigmoid_backward sin sinh sqrt sum tan tanh tanh_backward": _COMPLEX,
+    "acos acosh angle asin asinh atan atanh cos cosh div exp ldexp lerp log logaddexp logsumexp nansum pow "
+    "prod rsqrt sigmoid sigmoid_backward sin sinh sqrt sum tan tanh tanh_backward": _COMPLEX,
     "_fft_c2c _fft_c2r _fft_r2c": _FFT,
     "_upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward avg_pool3d avg_pool3d_backward "
     "multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_forward "
     "multilabel_margin_loss_backward rrelu_with_noise rrelu_with_noise_backward": _HALF,
-    "abs": _BOOL,
-    "histc": _WHOLE,
-    "trace": _BOOL | _COMPLEX,
+    "abs median nanmedian": _BOOL,
+    "histc max_unpool2d max_unpool3d": _WHOLE,
+    "channel_shuffle count_nonzero equal eye flip gather index_select isin native_channel_shuffle "
+    "pixel_shuffle pixel_unshuffle scatter": _MOVED,
+    "trace": _BOOL | _MOVED,
 }
 _WIDER = {name: wider for names, wider in _LACKS.items() for name in names.split()}
 # The dtypes of a result in the wider dtype's family, for each narrow dtype among the operands.
@@ -35,6 +39,7 @@ _BACK = {
     torch.bfloat16: {torch.float32: torch.bfloat16},
     torch.complex32: {torch.float32: torch.float16, torch.complex64: torch.complex32},
     torch.bool: {torch.uint8: torch.bool},
+    torch.uint16: {torch.int32: torch.uint16},
     **{dtype: {torch.float64: dtype} for dtype in rule.WHOLE},
 }
 
@@ -46,9 +51,16 @@ def nansum(x, dim=None, keepdim=False, **named):
     return torch.nansum(x, dim, keepdim, **named)
 
 
+def indices(name: str) -> Callable:
+    """Return the function that lists the places of a triangle, on CUDA in any dtype."""
+    op = private.overload(f"aten::{name}")
+    return lambda *form, dtype=None, **named: op(*form, **named).to(dtype)
+
+
 # Functions of CPU tensors that stand in for an operator.
 _STAND_INS = {
     **{f"aten::{name}": function for name, function in kernels.FUSED.items()},
+    **{f"aten::{name}": indices(name) for name in ("tril_indices", "triu_indices")},
     "aten::nansum": nansum,
     "aten::nansum.out": nansum,
 }
@@ -71,11 +83,11 @@ def caller(name: str) -> Callable:
     call = _STAND_INS.get(name, private.caller_of(op))
     base = name.removeprefix("aten::").partition(".")[0]
     wider = _WIDER.get(base) or _WIDER.get(base.removesuffix("_"))
-    if base.startswith("_fft_"):
-        call = _of_powers_of_two(call)
-    if base.removesuffix("_") in ("fmod", "remainder", "floor_divide") or "_mode" in name:
+    if re.match(r"aten::(fmod|remainder|floor_divide|div_?\.\w+_mode)", name):
         call = _by_zero(call)
-    return _widening(call, private.schema_of(op), wider) if wider else call
+    if wider:
+        call = _widening(call, private.schema_of(op), wider)
+    return _of_powers_of_two(call) if base.startswith("_fft_") else call
 
 
 def uncast(name: str, call: Callable) -> Callable:
@@ -133,9 +145,10 @@ def _refusing(name: str) -> Callable:
 
 
 def _widening(call: Callable, schema: torch.FunctionSchema, wider: dict) -> Callable:
-    """Return `call` so that it computes in a wider dtype what the CPU has no kernel for."""
-    places = enumerate(schema.arguments)
-    written = [(place, a.name) for place, a in places if a.alias_info and a.alias_info.is_write]
+    """Return `call` so that it computes in a wider dtype what the CPU has no kernel for; indices stay."""
+    arguments = list(enumerate(schema.arguments))
+    written = [(place, a.name) for place, a in arguments if a.alias_info and a.alias_info.is_write]
+    indices = [place for place, a in arguments if a.name == "indices"]
 
     def run(*args, **kwargs):
         try:
@@ -146,7 +159,9 @@ def _widening(call: Callable, schema: torch.FunctionSchema, wider: dict) -> Call
             narrow = next((d for d in dtypes if isinstance(d, torch.dtype) and d in wider), None)
             if narrow is None:
                 raise
-        host, named = _cast((args, kwargs), wider)
+        host, named = _cast((list(args), kwargs), wider)
+        for place in indices:
+            host[place] = args[place]
         out = call(*host, **named)
         for place, key in written:
             target, value = (args[place], host[place]) if place < len(args) else (kwargs[key], named[key])
@@ -173,11 +188,6 @@ class _Narrow(threading.local):
 
 
 _narrow = _Narrow()
-TRANSFORMS = tuple(
-    f"fft_{kind}{form}"
-    for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-    for form in ("", "2", "n")
-)
 
 
 def transform(name: str) -> Callable:
@@ -197,6 +207,28 @@ def transform(name: str) -> Callable:
             _narrow.signals = before
 
     return run
+
+
+def attention() -> Callable:
+    """Return attention as PyTorch composes it, but refusing a mask that CUDA's fused kernel refuses."""
+    op = private.overload("aten::scaled_dot_product_attention")
+    composite = private.caller_under(op, private.IMPLICIT_KEY)
+
+    def run(query, key, value, mask=None, *args, **kwargs):
+        fused = query.dim() == 4 and query.dtype in (torch.float32, *specs.HALF) and query.shape[-1] % 8 == 0
+        if mask is not None and fused and mask.device != query.device and not data.refusals:
+            method = "wrapper_CUDA___scaled_dot_product_efficient_attention"
+            raise rule.elsewhere("attn_bias", mask.device, query.device, method)
+        return composite(query, key, value, mask, *args, **kwargs)
+
+    return run
+
+
+def composites() -> dict[str, Callable]:
+    """Return the kernels of composites that behave in another way on CUDA than on the CPU, by name."""
+    kinds, forms = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"), ("", "2", "n")
+    transforms = [f"fft_{kind}{form}" for kind in kinds for form in forms]
+    return {name: transform(name) for name in transforms} | {"scaled_dot_product_attention": attention()}
 
 
 def _of_powers_of_two(call: Callable) -> Callable:

@@ -45,11 +45,11 @@ def check_index(index: int) -> int:
     """Return `index` if there is such a simulated device.
 
     Raises:
-        RuntimeError: when there is none, in the manner of CUDA's "invalid device ordinal".
+        torch.AcceleratorError: when there is none, in the manner of CUDA's "invalid device ordinal".
     """
     if not 0 <= index < _count:
         there = " and ".join(f"{NAME}:{number}" for number in range(_count))
-        raise RuntimeError(
+        raise torch.AcceleratorError(
             f"{NAME} error: invalid device ordinal: {NAME}:{index} was asked for, simulated here: {there}"
         )
     return index
@@ -60,7 +60,7 @@ def index_of(device: torch.device | str | int | None = None) -> int:
 
     Raises:
         ValueError: when `device` is not a simulated device.
-        RuntimeError: when there is no device of that index.
+        torch.AcceleratorError: when there is no device of that index.
     """
     if device is None:
         return _current

@@ -188,7 +188,10 @@ def _product(operator: Operator, general):
         moved, size = host.nbytes, other.nbytes
         if moved * size > _PAIRS_MAY_NOT_FIT:
             allocators[index].check(operators.product_bytes(host, other))
-        out = call(host, other)
+        try:
+            out = call(host, other)
+        except NotImplementedError:  # the CPU lacks the dtype
+            return general(x, y)
         made = out.nbytes
         operations = clock.in_float32(index, formula((host, other), out), out.dtype)
         launch(index, moved + size + made, operations, name)
@@ -201,7 +204,7 @@ def _general(operator: Operator):
     """Any operator but those that write into `out=`."""
     call, returned, places = operator.call, operator.returned, operator.tensors
     takes_device, generator, broadcasts = operator.takes_device, operator.generator, operator.broadcasts
-    several = len(returned) > 1
+    name, several = operator.name, len(returned) > 1
     itself = returned[0] if len(returned) == 1 else None  # the argument that is the result
     limited = rule.active
     again = call if generator is None and not operator.draws else None  # random numbers are drawn once
@@ -245,7 +248,12 @@ def _general(operator: Operator):
                 named = random_numbers.lend(generator, host, named, index)
             if broadcasts and operators.pairs(host) > _MAY_NOT_FIT:
                 allocators[index].check(operators.broadcast_bytes(host))
-        out = call(*host, **named) if named else call(*host)
+        try:
+            out = call(*host, **named) if named else call(*host)
+        except NotImplementedError as lack:
+            if index < 0:
+                raise
+            raise rule.in_cudas_words(name, lack) from None
         if index >= 0:
             _charge(operator, index, moved, host, out, args, kwargs)
         if itself is not None:

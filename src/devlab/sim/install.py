@@ -127,8 +127,8 @@ def _register_kernels() -> None:
         on_cpu.impl(name, "CPU", function, False)
     for key in ("AutogradPrivateUse1", "PrivateUse1"):  # the second one counts in inference mode
         _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
-        for name in beyond_cpu.TRANSFORMS:
-            _libraries[-1].impl(name, key, beyond_cpu.transform(name), False)
+        for name, function in beyond_cpu.composites().items():
+            _libraries[-1].impl(name, key, function, False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
     for name in private.operator_names():
         namespace, _, short = name.partition("::")

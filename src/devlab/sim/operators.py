@@ -110,39 +110,6 @@ def _unless_size_is_given(args, kwargs) -> bool:
     return kwargs.get("output_size") is None
 
 
-def _to_learn_of_success(args, kwargs) -> bool:
-    """Tell whether there is a matrix: the host waits to learn whether it could be decomposed."""
-    return args[0].numel() > 0
-
-
-def _to_check_deviations(args, kwargs) -> bool:
-    """Tell whether standard deviations are given, which must not be negative."""
-    return any(isinstance(std, torch.Tensor) and std.numel() > 0 for std in args[1:2])
-
-
-def _to_find_range(args, kwargs) -> bool:
-    """Tell whether `histc` is given no range, so that the smallest and the largest value are read."""
-    given = dict(zip(("bins", "min", "max"), args[1:], strict=False)) | kwargs
-    return args[0].numel() > 0 and given.get("min", 0) == given.get("max", 0)
-
-
-def _to_add_up_lengths(args, kwargs) -> bool:
-    """Tell whether the lengths of segments are checked."""
-    return kwargs.get("lengths") is not None and not kwargs.get("unsafe")
-
-
-def _to_read_ends(args, kwargs) -> bool:
-    """Tell whether one of the two ends of a range is a number on the device."""
-    return any(isinstance(end, torch.Tensor) and not end.is_cpu for end in args[:2])
-
-
-def _to_compare(args, kwargs) -> bool:
-    """Tell whether two tensors differ in shape, or are the same memory, which the host knows by itself."""
-    x, y = args
-    same = x.data_ptr() == y.data_ptr() and x.stride() == y.stride() and x.dtype == y.dtype
-    return x.shape == y.shape and x.numel() > 0 and not same
-
-
 def _by_index(args, kwargs) -> bool:
     """Tell whether a mask has to be counted, or an index or the one number to write has to be copied."""
     if len(args) > 2:
@@ -153,21 +120,39 @@ def _by_index(args, kwargs) -> bool:
     return any(i is not None and (i.dtype in MASKS or (i.is_cpu and i.dim() > 0)) for i in args[1])
 
 
-# For operators: whether the host waits, as `torch.cuda.set_sync_debug_mode` and PyTorch's source say.
+def _compares(args, kwargs) -> bool:
+    """Tell whether `equal` must look at elements: not of other shapes, and not of the same memory."""
+    x, y = args
+    same = x.data_ptr() == y.data_ptr() and x.stride() == y.stride() and x.dtype == y.dtype
+    return x.shape == y.shape and x.numel() > 0 and not same
+
+
+def _finds_range(args, kwargs) -> bool:
+    """Tell whether `histc` is given no range, and reads the smallest and the largest value."""
+    given = dict(zip(("bins", "min", "max"), args[1:], strict=False)) | kwargs
+    return args[0].numel() > 0 and given.get("min", 0) == given.get("max", 0)
+
+
+def _on_device(values) -> bool:
+    return any(isinstance(value, torch.Tensor) and not value.is_cpu for value in values)
+
+
+# For operators: whether the host waits, as `torch.cuda.set_sync_debug_mode` and PyTorch's source say. It
+# learns whether a matrix could be decomposed, or reads what it must check or hand on as a number.
 _WAITS: dict[str, Callable] = {
     **dict.fromkeys(INDEXING, _by_index),
     **dict.fromkeys(
         named("_linalg_eigh _linalg_eigvals _linalg_svd cholesky linalg_eig linalg_lstsq linalg_pinv"),
-        _to_learn_of_success,
+        lambda args, kwargs: args[0].numel() > 0,
     ),
     "_linalg_check_errors": lambda args, kwargs: True,
     "linalg_matrix_exp": lambda args, kwargs: args[0].shape[-1] > 1,
-    "normal": _to_check_deviations,
-    "histc": _to_find_range,
-    "segment_reduce": _to_add_up_lengths,
-    "linspace": _to_read_ends,
-    "logspace": _to_read_ends,
-    "equal": _to_compare,
+    "normal": lambda args, kwargs: _on_device(args[1:2]),
+    "linspace": lambda args, kwargs: _on_device(args[:2]),
+    "logspace": lambda args, kwargs: _on_device(args[:2]),
+    "segment_reduce": lambda args, kwargs: kwargs.get("lengths") is not None and not kwargs.get("unsafe"),
+    "histc": _finds_range,
+    "equal": _compares,
 }
 
 

@@ -198,9 +198,8 @@ class Step:
                 before[id(place.record)] = numpy.zeros_like(place.record.before)
                 found[id(place.record)] = after = numpy.zeros_like(place.record.before)
                 place.within(after).copy_(results[position])
-        written = {id(record): record for record in self.reads}
-        written |= {id(place.record): place.record for place in self.made.values()}
-        for key, record in written.items():
+        for record in {*self.reads, *(place.record for place in self.made.values())}:
+            key = id(record)
             old = self.writes.pop(key, None)
             record.writes = [write for write in record.writes if write is not old]
             changed = before[key] != found[key]
@@ -233,6 +232,10 @@ def _free_at(index: int) -> float:
     return clock.current.queues[index].free_at
 
 
+def _began_at(index: int) -> float:
+    return clock.current.queues[index].began_at
+
+
 def _record(memory: Memory) -> Record | None:
     record = _records.get(memory.storage.data_ptr())
     return record if record is not None and record.storage() is memory.storage else None
@@ -256,33 +259,34 @@ def _place(tensor: torch.Tensor) -> Place | None:
     return Place(_recorded(memory), tensor.dtype, *form)
 
 
-def _note(
-    memory: Memory, before: numpy.ndarray, end: float, start: float | None = None, whole: bool = False
-) -> Write | None:
+def _note(memory: Memory, before: numpy.ndarray, end: float, whole: bool = False) -> Write | None:
     """Note how memory changed from `before`, for work that has waited until `end`; return that.
 
-    Work that has not ended by `start`, when the current stream's last work began unless given, finds what has
-    changed, or, after a write of the `whole` memory, all of it.
+    Work that has not ended when the current stream's last work began finds what has changed, or, after a
+    write of the `whole` memory, all of it.
     """
     after = memory.words.copy()
     changed = before != after
     write = Write(end, changed, after) if changed.any() else None
-    if write is not None or whole:
-        record = _recorded(memory, before)
-        if write is not None:
-            record.writes.append(write)
-        start = clock.current.queues[memory.index].began_at if start is None else start
+    if write is not None:
+        _recorded(memory, before).writes.append(write)
+    if _steps and (write is not None or whole):
         each = numpy.ones(after.nbytes, bool) if whole else numpy.repeat(changed, after.itemsize)
-        _overwrite(record, after.view(numpy.uint8), each, start)
+        _overwrite(_recorded(memory, before), after.view(numpy.uint8), each)
     return write
 
 
-def _overwrite(written: Record, words: numpy.ndarray, changed: numpy.ndarray, start: float) -> None:
-    """Let work that has not ended by `start` find what was written into memory that the work reads."""
+def _overwrite(written: Record, words: numpy.ndarray, changed: numpy.ndarray) -> None:
+    """Let work that has not ended find what was now written into memory that the work reads."""
+    start = _began_at(written.index)
+    _do_again([step for step in _steps if step.end > start and step.overwrite(written, words, changed)])
+
+
+def _do_again(steps: "list[Step]") -> None:
+    """Do work again, and all later work that reads what comes of it."""
     redone: set[int] = set()
     for step in _steps:
-        hit = step.end > start and step.overwrite(written, words, changed)
-        if hit or not redone.isdisjoint(map(id, step.reads)):
+        if step in steps or not redone.isdisjoint(map(id, step.reads)):
             redone |= {id(record) for record in step.again()}
 
 
@@ -291,14 +295,13 @@ def _looking_as_at(
     moment: float,
     memories: dict[int, Memory],
     end: float | None = None,
-    start: float | None = None,
     whole: bool = False,
     step: Step | None = None,
 ) -> Iterator[None]:
     """Let memory look as at a moment in a block, and note what the block writes, which ends at `end`.
 
-    None means the end of the current stream's work when the block has ended. `_note` has `start` and `whole`.
-    The writes are also noted as those of a `step`.
+    None means the end of the current stream's work when the block has ended. The writes are also noted as
+    those of a `step`; `_note` has `whole`.
     """
     global _inside
     with _lock:
@@ -309,7 +312,7 @@ def _looking_as_at(
         _inside = threading.get_ident()
         try:
             for address, memory in memories.items():
-                if (record := _record(memory)) is not None:
+                if (record := _record(memory)) is not None and record.writes:
                     record.show(memory, moment)
                 before[address] = memory.words.copy()
             yield
@@ -318,10 +321,10 @@ def _looking_as_at(
             for address, memory in memories.items():
                 if address in before:
                     ended = _free_at(memory.index) if end is None else end
-                    write = _note(memory, before[address], ended, start, whole)
+                    write = _note(memory, before[address], ended, whole)
                     if step is not None and write is not None:
                         step.writes[id(_records[address])] = write
-                if (record := _record(memory)) is not None:
+                if (record := _record(memory)) is not None and record.writes:
                     record.show(memory, inf)
 
 
@@ -372,7 +375,7 @@ def show(run: Callable, args: tuple, kwargs: dict, again: Callable | None = None
 def leaves(source: torch.Tensor, read: Callable, end: float) -> None:
     """Note a copy of `source`, on a device, that ends at `end`; `read(host)` takes what the copy finds."""
     with _lock:
-        step = Step(read, (source,), {}, clock.current.queues[source.get_device()].began_at)
+        step = Step(read, (source,), {}, _began_at(source.get_device()))
         step.end = end
         _steps.append(step)
 
@@ -393,11 +396,12 @@ def put(target: torch.Tensor, values: torch.Tensor, source: torch.Tensor | None 
     end = _free_at(target.get_device())
     whole = target.nbytes == target.untyped_storage().nbytes()
     with _lock:
-        with _looking_as_at(end, _memories(target), end, whole=whole):
+        with _looking_as_at(end, _memories(target), end, whole):
             data.on_host(target).copy_(values)
         if source is not None:
             copy = Leaving(source, target, end)
             _leaving.append(copy)
+            _steps.append(copy.step)
             clock.arrive(end, copy.leave)
 
 
@@ -405,23 +409,19 @@ class Leaving:
     """A copy from pinned memory that has not left, and takes along what the host still writes there."""
 
     def __init__(self, source: torch.Tensor, target: torch.Tensor, end: float):
-        self.source, self.sent, self.end = source, source.clone(), end
-        storage = target.untyped_storage()
-        self.storage, self.index, self.dtype = ref(storage), target.get_device(), target.dtype
-        self.place = target.size(), target.stride(), target.storage_offset()
+        self.source, self.sent = source, source.clone()
+        began = _began_at(target.get_device())
+        self.step = Step(lambda there: there.copy_(self.sent), (target,), {}, began)
+        self.step.end = end
+        for record in self.step.reads:
+            self.step.writes |= {id(record): write for write in record.writes[-1:] if write.end == end}
 
     def follow(self) -> None:
         """Write what the source holds, if the host has changed that, into the target, if that lives."""
-        storage = self.storage()
-        if storage is None or _inside or torch.equal(self.source, self.sent):
-            return
-        memory = Memory(storage, self.index, self.dtype.itemsize)
-        memories = {storage.data_ptr(): memory}
-        with torch.inference_mode(), _looking_as_at(self.end, memories, self.end, start=inf):
-            self.sent.copy_(self.source)
-            count = storage.nbytes() // memory.itemsize
-            target = torch.frombuffer(memory.words, dtype=self.dtype, count=count).as_strided(*self.place)
-            target.copy_(self.source)
+        if not _inside and not torch.equal(self.source, self.sent):
+            with torch.inference_mode():
+                self.sent.copy_(self.source)
+            _do_again([self.step])
 
     def leave(self) -> None:
         """Take along what the source holds now, and nothing later."""

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,8 +48,8 @@ class Declaration(NamedTuple):
         return "device_check: NoCheck" in self.entry
 
     @property
-    def reduces(self) -> bool:
-        """Tell whether the place of the result is checked before that of the operands."""
+    def makes_room(self) -> bool:
+        """Tell whether room for the result is made, and its place checked, before an iterator looks."""
         return self.elementwise and "structured: True" in self.entry and "_inherits:" not in self.entry
 
     @property
@@ -133,14 +133,21 @@ def _two_devices(first: torch.device, second: torch.device) -> RuntimeError:
     )
 
 
+def elsewhere(argument: str, device: torch.device, common: torch.device, method: str) -> RuntimeError:
+    """Return what CUDA's wrapper of an operator says of an argument that is on another device."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but got {argument} is on {device}, different from "
+        f"other tensors on {common} (when checking argument in method {method})"
+    )
+
+
 def _elementwise(name: str, declared: Declaration | None, operands) -> int:
-    if declared is not None and declared.reduces:
+    if declared is not None and declared.makes_room:
         (_, out, _), (_, tensor, _) = operands[0], operands[-1]
         if tensor.is_cpu:
             raise RuntimeError("CUDAGuardImpl initialized with non-CUDA DeviceType: cpu")
-        raise RuntimeError(
-            f"Expected out tensor to have device {tensor.device}, but got {out.device} instead"
-        )
+        asked = f"Expected out tensor to have device {tensor.device}"
+        raise RuntimeError(f"{asked}, but got {out.device} instead")
     common = next(tensor.device for _, tensor, _ in operands if tensor.device.type == data.NAME)
     base = name.removeprefix("aten::").partition(".")[0]
     scalars = 0
@@ -158,11 +165,7 @@ def _one_device(schema, declared: Declaration, operands) -> int:
     common = operands[0][1].device
     for argument, tensor, _ in operands:
         if tensor.device != common:
-            raise RuntimeError(
-                f"Expected all tensors to be on the same device, but got {argument} is on {tensor.device}, "
-                f"different from other tensors on {common} "
-                f"(when checking argument in method {_method(schema, declared, operands)})"
-            )
+            raise elsewhere(argument, tensor.device, common, _method(schema, declared, operands))
     return common.index
 
 
@@ -333,50 +336,51 @@ def following() -> str:
 
 
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
-# What C++ calls a dtype, which its messages say.
-_SCALAR_TYPES = {
-    torch.bool: "Bool",
-    torch.uint8: "Byte",
-    torch.int8: "Char",
-    torch.int16: "Short",
-    torch.int32: "Int",
-    torch.int64: "Long",
-    torch.float16: "Half",
-    torch.bfloat16: "BFloat16",
-    torch.float32: "Float",
-    torch.float64: "Double",
-}
+_COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
 # For each operator: the dtypes of its first tensor that the CPU takes and CUDA refuses, as OpInfo says, the
-# tables behind PyTorch's own tests, and the name of its CUDA kernel, which stands in the message.
+# tables behind PyTorch's own tests, or an H200, and the name of its CUDA kernel, which stands in the message.
 _PAIRS = {
-    "mm": (WHOLE, "addmm_cuda"),
-    "addmm": (WHOLE, "addmm_cuda"),
-    "addbmm": (WHOLE, "addmm_cuda"),
-    "mv": (WHOLE, "addmv_impl_cuda"),
-    "addmv": (WHOLE, "addmv_impl_cuda"),
-    "bmm": (WHOLE, "baddbmm_cuda"),
-    "baddbmm": (WHOLE, "baddbmm_cuda"),
-    "dot": (WHOLE, "dot"),
-    "vdot": (WHOLE, "dot"),
+    **dict.fromkeys(("mm", "addmm", "addbmm"), (WHOLE, "addmm_cuda")),
+    **dict.fromkeys(("mv", "addmv"), (WHOLE, "addmv_impl_cuda")),
+    **dict.fromkeys(("bmm", "baddbmm", "_trilinear"), (WHOLE, "baddbmm_cuda")),
+    **dict.fromkeys(("dot", "vdot"), (WHOLE, "dot")),
     "avg_pool2d": ((torch.int64,), "avg_pool2d_out_cuda_frame"),
     "avg_pool3d": ((torch.int64,), "avg_pool3d_out_cuda"),
     "max_pool2d_with_indices": (WHOLE, "max_pool2d_with_indices_out_cuda_frame"),
     "max_pool3d_with_indices": (WHOLE, "max_pool3d_with_indices_out_frame"),
-    "upsample_bilinear2d": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
+    **dict.fromkeys(
+        ("upsample_bilinear2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"),
+        ((torch.uint8,), "upsample_bilinear2d_out_frame"),
+    ),
     "upsample_bicubic2d": ((torch.uint8,), "upsample_bicubic2d_out_frame"),
-    "_upsample_bilinear2d_aa": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
-    "_upsample_bicubic2d_aa": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
-    "igamma": (specs.HALF, "igamma_cuda"),
-    "igammac": (specs.HALF, "igammac_cuda"),
-    "angle": (specs.HALF, "angle_cuda"),
+    **{name: (specs.HALF, f"{name}_cuda") for name in ("igamma", "igammac", "angle")},
     "histc": (specs.HALF, "histc"),
-    "_trilinear": (WHOLE, "baddbmm_cuda"),
-    "native_dropout_backward": (WHOLE | {torch.bool}, "masked_scale"),
+    "native_dropout_backward": (WHOLE | _COMPLEX | {torch.bool}, "masked_scale"),
+    "addcmul": ((torch.complex32,), "addcmul_cuda"),
+    "sort": ((torch.uint16,), "sort"),
+    **{
+        name: ((torch.uint16,), f"{name}_cuda")
+        for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "roll")
+    },
 }
 # cuDNN is asked before any kernel of PyTorch. It has no name for some dtypes, and for others a name and no
 # kernel: PyTorch's issue 152992 has that message.
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
-_NO_NAME = frozenset({torch.int64, torch.int16, torch.bool})
+_NO_NAME = frozenset({torch.int64, torch.int16, torch.bool, torch.uint16})
+_NO_ENGINE = WHOLE - _NO_NAME
+_ADDED_ALONE = _COMPLEX | {torch.bool}  # `scatter_reduce` takes the sum of these and nothing else
+# What the CUDA kernels of other operators are called, where it is not the CPU's name with another ending.
+_KERNELS = {
+    **dict.fromkeys(("_softmax", "_log_softmax", "_safe_softmax"), "host_softmax"),
+    **dict.fromkeys(("lt", "le", "gt", "ge"), "compare_cuda"),
+    **dict.fromkeys(("cholesky", "linalg_cholesky_ex"), "cholesky_cusolver"),
+    **dict.fromkeys(("linalg_lu", "linalg_lu_factor_ex"), "lu_factor_cusolver"),
+    "adaptive_max_pool2d": "adaptive_max_pool2d_cuda",
+    "_adaptive_avg_pool2d": "adaptive_avg_pool2d_cuda",
+    "_linalg_svd": "svd_cuda_gesvdjBatched",
+    "gelu": "GeluCUDAKernelImpl",
+    "log_sigmoid_forward": "log_sigmoid_forward_cuda",
+}
 # These have no kernel for CUDA at all.
 _HOST_ALONE = frozenset(
     {
@@ -425,72 +429,68 @@ def guarded(name: str, run: Callable) -> Callable:
     """
     whole = name.removeprefix("aten::")
     base = whole.partition(".")[0]
-    if base in _HOST_ALONE:
-        words = (
-            f"Could not run '{name}' with arguments from the '{data.NAME}' backend: CUDA has no kernel for "
-        )
-        run = _refusing(run, None, NotImplementedError, words + "it either. Run it on the CPU.")
-    elif base in _CONVOLUTIONS:
-        words = "getCudnnDataTypeFromScalarType() not supported for {}"
-        run = _refusing(run, _NO_NAME, RuntimeError, words)
-        words = "GET was unable to find an engine to execute this computation"
-        run = _refusing(run, WHOLE - _NO_NAME, RuntimeError, words)
-    elif base in _PAIRS:
-        dtypes, kernel = _PAIRS[base]
-        run = _lacking(run, dtypes, kernel)
-    elif base in ("scatter_reduce", "scatter_reduce_"):
-        run = _refusing_bools(run)
-    elif base == "linalg_lstsq":
-        run = _by_gels_alone(run)
+    for applies, error, words in _refusals(name, base):
+        run = _refusing(run, applies, error, words)
     caller = _NOT_DETERMINISTIC.get(base, _NOT_DETERMINISTIC.get(whole.removesuffix("_values")))
     return _alerting(caller, run, weighted=base == "bincount") if caller else run
 
 
-def _refusing(
-    run: Callable, dtypes: Collection[torch.dtype] | None, error: type[Exception], words: str
-) -> Callable:
-    """Return a kernel that refuses first tensors of these dtypes on a simulated device; None means all."""
+def _refusals(name: str, base: str) -> Iterator[tuple[Callable, type[Exception], str]]:
+    """Yield for which first operands and others CUDA refuses an operator, and what it raises."""
+    if base in _HOST_ALONE:
+        words = f"Could not run '{name}' with arguments from the '{data.NAME}' backend: CUDA has no "
+        yield lambda *given: True, NotImplementedError, words + "kernel for it either. Run it on the CPU."
+    elif base in _CONVOLUTIONS:
+        words = "getCudnnDataTypeFromScalarType() not supported for {}"
+        yield lambda x, args, named: x.dtype in _NO_NAME, RuntimeError, words
+        words = "GET was unable to find an engine to execute this computation"
+        yield lambda x, args, named: x.dtype in _NO_ENGINE, RuntimeError, words
+    elif base in _PAIRS:
+        dtypes, kernel = _PAIRS[base]
+        words = f"\"{kernel}\" not implemented for '{{}}'"
+        # PyTorch refuses operands of a product that differ in dtype before a kernel is chosen.
+        unlike = _differ if dtypes is WHOLE else lambda *given: False
+        yield lambda x, args, named: x.dtype in dtypes and not unlike(x, args), NotImplementedError, words
+    elif base in ("scatter_reduce", "scatter_reduce_"):
+        words = "\"cuda_scatter_gather_base_kernel_func\" not implemented for '{}'"
+        yield lambda x, args, named: x.dtype in _ADDED_ALONE and args[3] != "sum", NotImplementedError, words
+    elif base == "linalg_lstsq":
+        words = "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
+        yield lambda x, args, named: named.get("driver") not in (None, "gels"), RuntimeError, words
+
+
+def _refusing(run: Callable, applies: Callable, error: type[Exception], words: str) -> Callable:
+    """Return a kernel that refuses what a refusal applies to, on a simulated device."""
     limited = data.refusals
 
     def refusing(first, *args, **kwargs):
-        refused = dtypes is None or (first.dtype in dtypes and not (dtypes is WHOLE and _mixed(first, args)))
-        if refused and not limited and first.get_device() >= 0:
-            raise error(words.format(_SCALAR_TYPES.get(first.dtype, first.dtype)))
+        if applies(first, args, kwargs) and not limited and first.get_device() >= 0:
+            raise error(words.format(scalar_type(first.dtype)))
         return run(first, *args, **kwargs)
 
     return refusing
 
 
-def _mixed(first: torch.Tensor, others: tuple) -> bool:
-    """Tell whether operands of a product differ in dtype, which PyTorch refuses before a kernel is chosen."""
+def scalar_type(dtype: torch.dtype) -> str:
+    """Return what C++ calls a dtype, which its messages say.
+
+    >>> scalar_type(torch.int64), scalar_type(torch.complex32)
+    ('Long', 'ComplexHalf')
+    """
+    return torch.empty(0, dtype=dtype, device="cpu").type().removeprefix("torch.").removesuffix("Tensor")
+
+
+def _differ(first: torch.Tensor, others: tuple) -> bool:
     return any(isinstance(other, torch.Tensor) and other.dtype != first.dtype for other in others)
 
 
-def _lacking(run: Callable, dtypes: Collection[torch.dtype], kernel: str) -> Callable:
-    """Return a kernel that refuses the dtypes that the CUDA kernel of that name lacks."""
-    return _refusing(run, dtypes, NotImplementedError, f"\"{kernel}\" not implemented for '{{}}'")
-
-
-def _refusing_bools(run: Callable) -> Callable:
-    """Return the kernel of `scatter_reduce` so that it only adds up tensors of bool, as on CUDA."""
-    add_alone = _lacking(run, (torch.bool,), "cuda_scatter_gather_base_kernel_func")
-
-    def scatter(first, dim, index, source, reduce, **kwargs):
-        kernel = run if reduce == "sum" else add_alone
-        return kernel(first, dim, index, source, reduce, **kwargs)
-
-    return scatter
-
-
-def _by_gels_alone(run: Callable) -> Callable:
-    """Return the kernel of `linalg.lstsq` so that it refuses the methods that only the CPU has."""
-
-    def solve(first, *args, **kwargs):
-        if kwargs.get("driver") not in (None, "gels") and not active and first.get_device() >= 0:
-            raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
-        return run(first, *args, **kwargs)
-
-    return solve
+def in_cudas_words(name: str, lack: NotImplementedError) -> NotImplementedError:
+    """Return the error for a dtype that the CPU has no kernel for either, with the name of CUDA's kernel."""
+    base = name.removeprefix("aten::").partition(".")[0]
+    kernel = _PAIRS[base][1] if base in _PAIRS else _KERNELS.get(base)
+    said = r"\w+" if kernel else r"(\w+?)(?:_vml|_out)?_cpu\w*"
+    words = f'"{kernel}"' if kernel else r'"\1_cuda"'
+    return NotImplementedError(re.sub(rf'^"{said}"(?= not implemented for)', words, str(lack)))
 
 
 def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:

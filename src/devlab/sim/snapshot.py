@@ -303,13 +303,13 @@ def _segment(allocator: PatientAllocator, first: Block, blocks: list[Block]) -> 
     born, taken = (history.births, history.segments) if history is not None else ({}, {})
     live = [block for block in blocks if block.used]
     active = sum(block.size for block in live)
-    pending = {block.address for block in allocator.held}
-    in_use = active - sum(block.size for block in live if block.address in pending)
+    pending = [block for block in live if block in allocator.held]
+    states = {True: "active_allocated", False: "inactive"}
     return {
         "device": allocator.index,
         "address": first.address,
         "total_size": sum(block.size for block in blocks),
-        "allocated_size": in_use,
+        "allocated_size": active - sum(block.size for block in pending),
         "active_size": active,
         "requested_size": sum(block.requested for block in live),
         "stream": first.stream,
@@ -322,11 +322,7 @@ def _segment(allocator: PatientAllocator, first: Block, blocks: list[Block]) -> 
                 "address": block.address,
                 "size": block.size,
                 "requested_size": block.requested,
-                "state": "active_pending_free"
-                if block.address in pending
-                else "active_allocated"
-                if block.used
-                else "inactive",
+                "state": "active_pending_free" if block in pending else states[block.used],
                 "frames": frames(born.get(block.address, ())) if block.used else [],
             }
             for block in blocks

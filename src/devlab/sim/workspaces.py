@@ -132,10 +132,13 @@ def _reduction(
             return
         dims = args[place] if len(args) > place else None
         dims = () if dims is None else (dims,) if type(dims) is int else dims
-        if not all(type(one) is int for one in dims):  # an overload without dimensions
-            return
+        if not isinstance(dims, (list, tuple)) or not all(type(one) is int for one in dims):
+            return  # an overload whose argument is another
         element = max(x.itemsize, 4 if x.dtype in specs.HALF else 0, result.itemsize if casts else 0)
-        element = 4 * max(element, 4) if welford else 16 if position else element
+        if welford:  # mean, sum of squares and two counts
+            element = 4 * max(element, 4)
+        elif position and (result is not out or result.dtype is not x.dtype):  # with an index
+            element = 16
         yield from two_stages(x, dims, element, 2 if welford else 4, clock.devices[x.get_device()].spec)
 
     return rule
@@ -168,9 +171,14 @@ def _median_left(args, kwargs, out):
 
 def _positions(args, kwargs, out):
     """The positions of a mask's True elements, their number, and CUB's workspace."""
-    x, mask = args[:2]
-    count = out.numel() * mask.numel() // max(1, x.numel())
-    yield from (count * mask.dim() * _INDEX, 1, 1)
+    yield from (out.numel() * max(args[0].dim(), args[1].dim()) * _INDEX, 1, 1)
+
+
+def _isin(args, kwargs, out):
+    """Few values are compared with each element; more are sorted, which is not modelled."""
+    elements, tested = (one.numel() if isinstance(one, torch.Tensor) else 1 for one in args[:2])
+    if tested < 10 * elements**0.145:
+        yield from (elements * tested, elements)
 
 
 def _index(args, kwargs, out):
@@ -250,9 +258,7 @@ _BESIDE = {
     "_softmax_backward_data": lambda args, kwargs, out: (args[0].nbytes,),  # grad * output
     "convolution_backward": _convolution_backward,
     "embedding_dense_backward": _embedding,
-    "native_group_norm": lambda args, kwargs, out: (
-        [4 * out[1].numel() // args[6] * args[4]] * 2 if args[1] is not None else ()
-    ),
+    "native_group_norm": lambda args, kwargs, out: [4 * args[3] * args[4]] * 2 if args[1] is not None else (),
     "sort": _sort,
     "nanmedian": _median_left,
     "masked_select": _positions,
@@ -262,10 +268,10 @@ _BESIDE = {
         ("cumsum", "cumprod"),
         lambda args, kwargs, out: (1, 1) if args[0].numel() == max(args[0].shape, default=0) else (),
     ),
-    "equal": lambda args, kwargs, out: (args[0].numel(), 1),
+    "equal": lambda args, kwargs, out: (args[0].numel(), 1) if args[0].shape == args[1].shape else (),
     "count_nonzero": lambda args, kwargs, out: (args[0].numel(), args[0].numel() * _INDEX),
     "roll": lambda args, kwargs, out: (out.nbytes,) if len(args) > 2 and len(args[2]) > 1 else (),
-    "isin": lambda args, kwargs, out: (args[0].numel() * args[1].numel(), args[0].numel()),
+    "isin": _isin,
     "normal": lambda args, kwargs, out: (args[-1].itemsize, 1) if isinstance(args[-1], torch.Tensor) else (),
     "multinomial": lambda args, kwargs, out: (args[0].nbytes, out.numel() * 4, 1, 1, 1),
     "index_reduce": lambda args, kwargs, out: [out.nbytes] * 2 if args[4] == "mean" else (),

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from devlab import palette
 from devlab.explore.controls import Action, Choice
 from devlab.explore.deeds import (
+    CAPACITY,
     LINE,
     LINES,
     MIB,
     NAMES,
-    STRANGER,
     Allocate,
     Deed,
     Empty,
@@ -25,7 +25,7 @@ from devlab.explore.deeds import (
     statements,
 )
 from devlab.explore.explorer import Explorer
-from devlab.explore.origin import first_accelerator, source
+from devlab.explore.origin import source
 from devlab.explore.scene import SMALL, WIDE, Box, Scene, Shape, Stop, Words
 from devlab.sim.allocator import SMALL_REQUEST, SMALL_SEGMENT, readable, segment_size
 from devlab.watching.memory import size as text_of
@@ -38,8 +38,8 @@ HIGH = 284
 SCALE = 24 / MIB  # pixels for a byte, the one scale of every box
 WAITING, UNTAKEN = 18, 242  # the tops of the next tensor and of what is not taken
 TOP, BOTTOM = 66, 228  # of the segments
-BOX = 32  # how high a box is where there is room
-MOST = 9  # lines of segments that are drawn: a real device may have more
+BOX = 32  # how high a box is
+DEVICE = "sim:0"  # whose name and colour the picture has
 BESIDE = 604  # where the figures begin
 POOLS = f"tensors of up to {text_of(SMALL_REQUEST)} have segments of their own, of {text_of(SMALL_SEGMENT)}"
 
@@ -48,24 +48,23 @@ POOLS = f"tensors of up to {text_of(SMALL_REQUEST)} have segments of their own, 
 class State:
     """What was done so far, and how large the next tensor is."""
 
-    device: str
     deeds: tuple[Deed, ...] = HOLES
     size: int = 12 * MIB
 
     @property
     def memory(self) -> Memory:
         """Return the memory after all that was done."""
-        return replay(self.deeds, self.device)
+        return replay(self.deeds)
 
     @property
     def before(self) -> Memory:
         """Return the memory before the last deed."""
-        return replay(self.deeds[:-1], self.device)
+        return replay(self.deeds[:-1])
 
     @property
     def after(self) -> Memory:
         """Return the memory with the next tensor: what fits where is for the allocator to say."""
-        return replay((*self.deeds, Allocate(self.size)), self.device)
+        return replay((*self.deeds, Allocate(self.size)))
 
     @property
     def name(self) -> str:
@@ -76,11 +75,6 @@ class State:
     def wanted(self) -> str:
         """Return the name and the size of the next tensor."""
         return f"{self.name}, {text_of(self.size)}"
-
-    @property
-    def how(self) -> str:
-        """Return in a word how the figures came about."""
-        return "simulated" if self.device.startswith("sim") else "measured"
 
 
 def draw(state: State) -> Scene:
@@ -100,66 +94,49 @@ class Part(NamedTuple):
     x: float
     y: float
     wide: float
-    high: float
 
     def box(self, name: str, **look) -> Box:
         """Return the piece as a box."""
-        return Box(id=name, x=self.x, y=self.y, wide=self.wide, high=self.high, round=0, **look)
+        return Box(id=name, x=self.x, y=self.y, wide=self.wide, high=BOX, round=0, **look)
 
     def words(self, name: str, *texts: str, **look) -> Iterator[Words]:
         """Yield the first text for which the box has room, the longest being given first."""
         for text in texts:
             if len(text) * 7.3 + 4 <= self.wide:
-                x, y = self.x + self.wide / 2, self.y + self.high / 2
+                x, y = self.x + self.wide / 2, self.y + BOX / 2
                 yield Words(id=f"{name} words", x=x, y=y, words=text, size=SMALL, anchor="middle", **look)
                 return
 
 
-def _parts(memory: Memory) -> list[Part]:
-    """Return all pieces that are drawn; the more lines there are, the lower they are."""
-    lines = max([LINES, *(segment.line + 1 for segment in memory.segments)])
-    pitch = (BOTTOM - TOP) / min(lines, MOST)
-    high = min(pitch - 3, BOX)
-    found = []
+def _parts(memory: Memory) -> Iterator[Part]:
+    """Yield the pieces of all segments."""
+    pitch = (BOTTOM - TOP) / LINES
     for segment in memory.segments:
-        y = TOP + (segment.line + 1) * pitch - high - 8 * (high == BOX)
+        y = TOP + (segment.line + 1) * pitch - BOX - 8
         for at, piece in segment.parts():
-            begin = segment.start + at
-            size = min(piece.size, LINE - begin)  # what others have may be longer than a line
-            if segment.line < MOST and size > 0:
-                found.append(Part(segment, at, piece, begin * SCALE, y, size * SCALE, high))
-    return found
+            yield Part(segment, at, piece, (segment.start + at) * SCALE, y, piece.size * SCALE)
 
 
 def _segments(state: State) -> Iterator[Shape]:
-    """Draw each segment with its size, the free pieces in it, and what others have there."""
+    """Draw each segment with its size, and the free pieces in it."""
     for segment, parts in groupby(_parts(state.memory), key=lambda part: part.segment):
         name, size = f"segment {segment.number}", text_of(segment.size)
         parts = list(parts)
         first, wide = parts[0], sum(part.wide for part in parts)
-        if first.high == BOX:
-            free = sum(piece.size for piece in segment.pieces if not piece.name)
-            says = f"{name}: {size}, taken and given back as a whole; {text_of(free)} of it are free"
-            text = f"{name}: {size}" if wide > 130 else size
-            place = {"x": first.x, "y": first.y - 9, "size": SMALL, "quiet": True}
-            yield Words(id=f"{name} size", words=text, says=says, **place)
+        free = sum(piece.size for piece in segment.pieces if not piece.name)
+        says = f"{name}: {size}, taken and given back as a whole; {text_of(free)} of it are free"
+        text = f"{name}: {size}" if wide > 130 else size
+        place = {"x": first.x, "y": first.y - 9, "size": SMALL, "quiet": True}
+        yield Words(id=f"{name} size", words=text, says=says, **place)
         for part in parts:
             own, size = f"{name} at {part.at >> 9}", text_of(part.piece.size)
-            if part.piece.name == STRANGER:
-                says = f"others: {size}, in use by tensors that are not in this story"
-                yield part.box(own, fill=palette.WAIT, says=says)
-                yield from part.words(own, "others", colour=palette.LETTERS)
-            elif not part.piece.name:
+            if not part.piece.name:
                 yield part.box(own, edge=palette.WAIT, says=_fits(state, part))
                 yield from part.words(own, f"free {size}", size, quiet=True)
         yield first._replace(wide=wide).box(name, thick=1.8)
     if not state.memory.segments:
         words = "no segment is taken"
         yield Words(id="none", x=0, y=(TOP + BOTTOM) / 2, words=words, size=SMALL, quiet=True)
-    hidden = [segment for segment in state.memory.segments if segment.line >= MOST]
-    if hidden:
-        words = f"and {len(hidden)} more, {text_of(sum(one.size for one in hidden))}"
-        yield Words(id="more", x=BESIDE - 12, y=BOTTOM + 6, words=words, anchor="end", size=SMALL)
 
 
 def _fits(state: State, part: Part) -> str:
@@ -210,7 +187,7 @@ def _tensors(state: State) -> Iterator[Shape]:
     for name, size in state.memory.living:
         if name in parts:
             says = f"{name}: {text_of(size)} in segment {parts[name].segment.number}; click to free it"
-            look = {"fill": palette.of(state.device), "asks": {"press": f"Free {name}"}}
+            look = {"fill": palette.of(DEVICE), "asks": {"press": f"Free {name}"}}
             yield parts[name].box(name, says=says, **look)
             yield from parts[name].words(name, f"{name}  {text_of(size)}", name, colour=palette.LETTERS)
 
@@ -268,10 +245,10 @@ def _figures(state: State) -> Iterator[Shape]:
         "pieces": (str(len(memory.free)), "into which the free memory is cut"),
         "longest": (text_of(max(memory.free, default=0)), "the longest free piece"),
     }
-    yield Words(id="device", x=BESIDE, y=8, words=f"{state.device}, {state.how}", bold=True)
+    yield Words(id="device", x=BESIDE, y=8, words=f"{DEVICE}, simulated", bold=True)
     for number, (label, (value, means)) in enumerate(rows.items()):
         y, longest = 30 + 19 * number, label == "longest"
-        says = f"{label}: {value}, {means}; {state.how}"
+        says = f"{label}: {value}, {means}; simulated"
         yield Words(id=label, x=BESIDE, y=y, words=label, quiet=True, says=says)
         yield Words(id=f"{label} value", x=WIDE, y=y, words=value, anchor="end", bold=longest)
 
@@ -290,9 +267,8 @@ def _story(state: State) -> Iterator[Shape]:
 def describe(state: State) -> str:
     """Say what lives, what is reserved, how the free memory is cut up, and what the last deed did."""
     memory = state.memory
-    device = f", a device of {text_of(memory.capacity)}" if state.how == "simulated" else ""
     return (
-        f"{source(state.device)}{device}: living tensors: {len(memory.living)}, with "
+        f"{source(DEVICE)}, a device of {text_of(CAPACITY)}: living tensors: {len(memory.living)}, with "
         f"{text_of(memory.allocated)} allocated (peak {text_of(memory.peak)}); segments: "
         f"{len(memory.segments)}, with {text_of(memory.reserved)} reserved, of which {_free(memory)}; "
         f"not taken: {text_of(memory.untaken)}. {_outcome(state)} To allocate next: {text_of(state.size)}."
@@ -343,13 +319,10 @@ def _outcome(state: State) -> str:
 
 
 def explorer() -> Explorer:
-    """Return the explorer on the first accelerator of this machine that tells of its segments."""
-    device = first_accelerator()
-    if not device.startswith(("cuda", "xpu")):
-        device = "sim:0"  # modelled: neither the CPU nor mps keeps such books
+    """Return the explorer, on a simulated device everywhere: on a large one everything would fit."""
     return Explorer(
         "Device memory: what lives, what stays taken, what still fits",
-        State(device),
+        State(),
         draw,
         describe,
         [

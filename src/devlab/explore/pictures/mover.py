@@ -443,7 +443,7 @@ def caption(state: State) -> str:
 def describe(state: State) -> str:
     """Say how many tensors moved, which stayed, and whether a training step runs then."""
     done = state.move
-    head = f"{source(state.device)}: {state.module}, made on the CPU"
+    head = f"{source(state.device).replace('Measured on', 'On')}: {state.module}, made on the CPU"
     if not state.shown:
         marked = listed([row.name for row in done.tensors if state.expects(row.name)])
         return f"{head}; next comes {state.call}. {_headline(state)} You expect it of {marked or 'none'}."

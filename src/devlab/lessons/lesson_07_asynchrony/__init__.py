@@ -141,14 +141,14 @@ def timed(
 ) -> tuple[float, Work]:
     """Return the answer's time of work whose calls take `seconds(call)`, and that work.
 
-    `repeats` are further arguments; `backlog` is how many seconds of other work a simulated device has queued
+    `repeats` are further arguments; `backlog` is how many seconds of other work the device has queued
     before; `noted(work)` is entered around the call of the answer.
     """
     work = Work(trial.device, seconds)
     if trial.device.type != "cpu":
         torch.accelerator.synchronize(trial.device)  # what an earlier call left behind is not judged here
-    if backlog and trial.device.type == "sim":
-        keep_busy(trial.device, backlog)
+    if backlog:
+        Work(trial.device, lambda call: backlog)()
     host = simulated_clock(trial.answer) if modelled(trial) else contextlib.nullcontext()
     with _written_by_hand(), host, noted(work):
         got = trial.call(work, trial.device, *repeats)

@@ -14,7 +14,6 @@ from devlab.lessons.lesson_07_asynchrony import (
     SLOW,
     Work,
     expect_seconds,
-    keep_busy,
     length_of,
     lesson,
     modelled,
@@ -49,16 +48,16 @@ class _Marks:
     They are seen as Python calls their methods, whether those are written in C, as a GPU's are, or not.
     """
 
-    def __init__(self, work: Work):
-        self.work = work
+    def __init__(self):
+        self.work: Work | None = None
         self.recorded: dict[int, int] = {}  # calls of fn before, by the event's id
         self.events: dict[int, object] = {}
         self.asked: list[object] = []
 
     @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note the calls of a block."""
-        before = sys.getprofile()
+    def noted(self, work: Work) -> Iterator[None]:
+        """Note what a block does to events, beside the calls of the work."""
+        self.work, before = work, sys.getprofile()
         sys.setprofile(self._note)
         try:
             yield
@@ -127,18 +126,12 @@ def _expect_time(
 
     Without `otherwise` the events alone are looked at, and the call takes `wanted` at least.
     """
-    marks = []
-
-    def noted(work: Work) -> contextlib.AbstractContextManager:
-        marks.append(_Marks(work))
-        return marks[0].noted()
-
-    got, work = timed(trial, seconds, backlog=backlog, noted=noted)
+    marks = _Marks()
+    got, work = timed(trial, seconds, backlog=backlog, noted=marks.noted)
     torch.accelerator.synchronize(trial.device)
-    fault = marks[0].fault(trial.device, got, length_of(trial, wanted))
-    if fault or (
-        otherwise and modelled(trial)
-    ):  # a real device that is busy takes longer, and the events say how long
+    fault = marks.fault(trial.device, got, length_of(trial, wanted))
+    # A real device that is busy takes longer, and its events say how long.
+    if fault or (otherwise and modelled(trial)):
         expect_seconds(trial, got, wanted, fault or otherwise, plain=bool(fault))
     if fault:
         expect.fail(fault, "the `elapsed_time` between two events, with one call between them", f"{got:.6f}")
@@ -178,6 +171,5 @@ def event_device(trial):
     with torch.Stream(trial.device):
         _expect_time(trial, slow_call(0), LENGTH, "another stream than the current one was measured")
     with verbs.current(other := trial.second()):
-        if other.type == "sim":
-            keep_busy(other, SLOW)  # on that one nothing is measured
+        Work(other, lambda call: SLOW)()  # on that one nothing is measured
         _expect_time(trial, slow_call(0), LENGTH, "another device's stream was measured")

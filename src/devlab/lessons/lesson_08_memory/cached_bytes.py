@@ -41,12 +41,15 @@ def _slips(module, device: torch.device) -> dict[str, object]:
     current, count = current_index(), torch.accelerator.device_count()
     caches = [_cache_of(module, torch.device(device.type, index)) for index in range(count)]
     stats = module.memory_stats(device) if hasattr(module, "memory_stats") else {}
+    free, whole = module.mem_get_info(device) if hasattr(module, "mem_get_info") else (0, 0)
     return {
         f"that is the cache of {device.type}:{current}, the current device, and {device} was asked about": (
             caches[current] if current != device.index else None
         ),
         "all devices' caches are added up": sum(caches) if count > 1 else None,
         "that is all that is reserved: what live tensors hold is in it": reserved,
+        "that is all that is in use on the device, which is more than all that is reserved here": whole - free
+        or None,
         "that is what live tensors hold, not what the cache holds": allocated,
         "the difference has the wrong sign": allocated - reserved,
         "the two were added: live tensors' memory is a part of what is reserved": reserved + allocated,

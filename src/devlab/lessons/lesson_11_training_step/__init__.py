@@ -82,16 +82,23 @@ def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return trial.randn(count, FEATURES, seed=seed, on=CPU), labels
 
 
-def reference_steps(model: nn.Module, batches: Iterable, kind: str = "momentum") -> list[tuple[float, int]]:
-    """Train a model of ours on the CPU, in place; return the loss and the size of each batch."""
-    optimizer, losses = make_optimizer(model, kind), []
+def reference_steps(
+    model: nn.Module, batches: Iterable, on: torch.device, kind: str = "momentum"
+) -> list[tuple[float, int]]:
+    """Train a model of ours on a device, in place; return the loss and the size of each batch.
+
+    Afterwards the model is where it was. It is trained where the answer's is, for devices round differently.
+    """
+    home = next(model.parameters()).device
+    optimizer, losses = make_optimizer(model.to(on), kind), []
     model.train()
     for inputs, labels in batches:
-        loss = F.cross_entropy(model(inputs), labels)
+        loss = F.cross_entropy(model(inputs.to(on)), labels.to(on))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append((float(loss.detach()), len(labels)))
+    model.to(home)
     return losses
 
 

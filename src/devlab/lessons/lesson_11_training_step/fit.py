@@ -55,10 +55,12 @@ def _loader(inputs: torch.Tensor, labels: torch.Tensor, size: int, shuffled: int
     return CountingLoader(loader, most=MOST_PASSES)
 
 
-def _reference(model: nn.Module, loader: CountingLoader, epochs: int, kind: str = "momentum") -> Epochs:
+def _reference(
+    trial, model: nn.Module, loader: CountingLoader, epochs: int, kind: str = "momentum"
+) -> Epochs:
     """Train a model of ours in place; return the losses and sizes of each epoch's batches."""
     batches = [(x.clone(), y.clone()) for _ in range(epochs) for x, y in loader]
-    steps = reference_steps(model, batches, kind)
+    steps = reference_steps(model, batches, trial.device, kind)
     return [steps[start : start + len(loader)] for start in range(0, len(steps), len(loader))]
 
 
@@ -118,7 +120,7 @@ def mean_loss(trial):
     for (count, size, epochs), seed in zip(((10, 4, 2), (7, 7, 1)), trial.seeds, strict=False):
         model = make_model(seed, trial.device).eval()
         loader = _loader(*samples(trial, count, seed), size)
-        wanted = _reference(twin(model), loader, epochs)
+        wanted = _reference(trial, twin(model), loader, epochs)
         optimizer = make_optimizer(model)
         order, loader.passes = Order(), 0
         with order.noted(model, optimizer):
@@ -157,7 +159,7 @@ def trains_the_model(trial):
         parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
     data = samples(trial, 10, seed + 7)
     # The loader shuffles: each epoch has another order, so the first epoch's batches in a list will not do.
-    wanted = _reference(ours, _loader(*data, 4, shuffled=seed), 2, kind)
+    wanted = _reference(trial, ours, _loader(*data, 4, shuffled=seed), 2, kind)
     loader = _loader(*data, 4, shuffled=seed)
     got = _fitted(trial, model, loader, make_optimizer(model, kind), trial.device, 2)
     if loader.passes != 2:
@@ -238,6 +240,6 @@ def learns_digits(trial):
     ours = nn.Linear(64, 10)
     model = twin(ours).to(trial.device)
     loader = _loader(images[:96].flatten(1), labels[:96], 40)
-    wanted = _reference(ours, loader, 3)
+    wanted = _reference(trial, ours, loader, 3)
     _expect_losses(_fitted(trial, model, loader, make_optimizer(model), trial.device, 3), wanted)
     expect_weights(model, ours, trial.device, lambda name: f"after three epochs {name} is wrong")

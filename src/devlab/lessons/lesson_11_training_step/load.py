@@ -138,8 +138,8 @@ def training_goes_on(trial):
         headline = "the model cannot be trained any more"
         expect.fail(headline, "tensors that training may use", "tensors made under torch.inference_mode()")
     batches = [samples(trial, 6, seed) for seed in trial.seeds]
-    reference_steps(wanted, batches)
-    reference_steps(model, [[tensor.to(trial.device) for tensor in batch] for batch in batches])
+    for one in (wanted, model):
+        reference_steps(one, batches, trial.device)
     expect_weights(model, wanted, trial.device, lambda name: f"after more training {name} is wrong")
 
 

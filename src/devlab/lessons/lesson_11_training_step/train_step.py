@@ -60,12 +60,18 @@ def _evaluating(seed: int, inputs: torch.Tensor, labels: torch.Tensor) -> torch.
 
 
 def _after(seed: int, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.tensor(reference_steps(make_model(seed), [(inputs, labels)] * 2)[1][0])
+    return torch.tensor(reference_steps(make_model(seed), [(inputs, labels)] * 2, CPU)[1][0])
+
+
+def _first_loss(
+    seed: int, inputs: torch.Tensor, labels: torch.Tensor, on: torch.device = CPU
+) -> torch.Tensor:
+    return torch.tensor(reference_steps(make_model(seed), [(inputs, labels)], on)[0][0])
 
 
 # Of a model from a seed, and a batch on the CPU.
 loss = verbs.Same(
-    lambda seed, inputs, labels: torch.tensor(reference_steps(make_model(seed), [(inputs, labels)])[0][0]),
+    _first_loss,
     {
         "the forward ran in evaluation mode": _evaluating,
         "that is the sum over the batch, and the mean is asked": (
@@ -92,7 +98,8 @@ def loss_of_the_batch(trial):
     for count, seed in zip((7, 4), trial.seeds, strict=False):
         batch = [*samples(trial, count, seed)]  # a list, as a DataLoader makes it; other rows have tuples
         got = _step(trial, make_model(seed, trial.device).eval(), batch)
-        loss.compare(trial, got.detach(), seed, *batch, on=trial.device)
+        wanted = _first_loss(seed, *batch, on=trial.device)
+        loss.compare(trial, got.detach(), seed, *batch, on=trial.device, wanted=wanted)
 
 
 @train_step.row("the loss is detached")
@@ -109,7 +116,7 @@ def one_step_each(trial):
         model = make_model(seed, trial.device)
         ours, optimizer = twin(model), make_optimizer(model, kind)
         batches = [samples(trial, count, seed + count) for count in (6, 5, 8)]
-        reference_steps(ours, batches, kind)
+        reference_steps(ours, batches, trial.device, kind)
         for batch in batches:
             for parameter in model.parameters():  # left over from something earlier, as in any notebook
                 parameter.grad = torch.ones_like(parameter)
@@ -120,7 +127,7 @@ def one_step_each(trial):
     inputs *= 40
     ours = nn.Linear(FEATURES, CLASSES)
     model, fresh = twin(ours).to(trial.device), twin(ours)
-    reference_steps(ours, [(inputs, labels)])
+    reference_steps(ours, [(inputs, labels)], trial.device)
     trial.call(model, (inputs, labels), make_optimizer(model), trial.device)
     expect_weights(model, ours, trial.device, _why_not_moved(trial, model, fresh))
 
@@ -162,7 +169,7 @@ def frozen_stays(trial):
     model[3].requires_grad_(False)
     model.register_parameter("spare", nn.Parameter(torch.ones(3, device=trial.device)))
     ours, batch = twin(model), samples(trial, 6, seed)
-    reference_steps(ours, [batch], "decay")
+    reference_steps(ours, [batch], trial.device, "decay")
     trial.call(model, batch, make_optimizer(model, "decay"), trial.device)
     for name, parameter in model.named_parameters():
         frozen = name.startswith("3.")
@@ -217,7 +224,7 @@ def from_any_device(trial):
         batch = samples(trial, 5, trial.seeds[2])
         model = make_model(trial.seeds[1], trial.device)
         got = _step(trial, model, tuple(tensor.to(source) for tensor in batch))
-        wanted = loss.reference(trial.seeds[1], *batch)
+        wanted = _first_loss(trial.seeds[1], *batch, on=trial.device)
         expect.tensor(got.detach(), wanted, trial.device, "the loss", within=WITHIN)
     if trial.device.type != "cpu":
         there = tuple(tensor.to(trial.other()) for tensor in batch)
@@ -225,4 +232,4 @@ def from_any_device(trial):
         headline = f"{{times}} for two tensors on {trial.other()}"
         asked = f"one transfer for each, straight to {trial.device}"
         verbs.counts(log.events.transfers, 2, headline, asked, "{routes}; {last.line}")
-    trial.second()
+        trial.second()

@@ -1,5 +1,6 @@
 """A module around a block, which computes the block's activations twice and keeps none of them."""
 
+import copy
 import gc
 
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from devlab.checks import expect, verbs
 from devlab.checks.isolation import seed_generators, undisturbed
 from devlab.checks.trial import Skip
-from devlab.lessons.lesson_12_less_memory_less_time import CPU, lesson, twin
+from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 Checkpointed = lesson.exercise(
     "Checkpointed",
@@ -21,8 +22,9 @@ Checkpointed = lesson.exercise(
         "The second run sees the same random numbers; that is taken care of. But a batch norm would update "
         "its running statistics twice. `context_fn` may be a function that returns two context managers, one "
         "for each run: `lambda: (contextlib.nullcontext(), buffers_kept(self.block))`.",
-        "A `@contextlib.contextmanager` that notes `held = [(b, b.clone()) for b in block.buffers()]`, has "
-        "`try: yield`, and `finally:` puts them back: `for b, value in held: b.data.copy_(value)`.",
+        "A `@contextlib.contextmanager` that notes `held = [(m, name, b, b.clone()) for m in block.modules() "
+        "for name, b in m.named_buffers(recurse=False)]`, has `try: yield`, and `finally:`, under "
+        "`torch.no_grad()`, puts back the tensor and its values: `setattr(m, name, b.copy_(value))`.",
     ),
 )
 
@@ -58,15 +60,17 @@ class Scaled(nn.Module):
 
 
 class Seen(nn.Module):
-    """Passes its input on and counts rows, in a buffer that is not saved."""
+    """Passes its input on and counts rows, in a buffer that is not saved, and batches, in new tensors."""
 
     def __init__(self):
         super().__init__()
         self.register_buffer("rows", torch.zeros((), dtype=torch.int64), persistent=False)
+        self.register_buffer("batches", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x as it is."""
         self.rows += len(x)
+        self.batches = self.batches + 1
         return x
 
 
@@ -107,7 +111,7 @@ def _expect_gradients(block: nn.Module, ours: nn.Module, within: float = 1e-3) -
 def results_and_gradients(trial):
     for seed in trial.seeds[:2]:
         block = _plain(seed).to(trial.device)
-        ours = twin(block)
+        ours = copy.deepcopy(block)
         module = _made(trial, block)
         if {id(one) for one in module.parameters()} != {id(one) for one in block.parameters()}:
             headline = "the block's parameters are not the module's"
@@ -116,7 +120,7 @@ def results_and_gradients(trial):
             headline = "the block is not registered in the module: `.to` would leave its buffers behind"
             expect.fail(headline, "self.block = block, which registers it", module)
         x = trial.randn(5, WIDTH, seed=seed).requires_grad_()
-        held = x.detach().cpu().requires_grad_()
+        held = x.detach().clone().requires_grad_()
         wanted = ours(held)
         got = _run(trial, module, x)
         expect.kind(got, torch.Tensor, "a tensor")
@@ -134,9 +138,9 @@ def results_and_gradients(trial):
 @Checkpointed.row("gradients where the input asks for none")
 def input_without_grad(trial):
     block = _plain(trial.seeds[2]).to(trial.device)
-    ours, module = twin(block), _made(trial, block)
+    ours, module = copy.deepcopy(block), _made(trial, block)
     x = trial.randn(5, WIDTH, seed=trial.seeds[1])
-    verbs.pull(ours(x.cpu()))
+    verbs.pull(ours(x))
     got = _run(trial, module, x)
     expect.kind(got, torch.Tensor, "a tensor")
     if not got.requires_grad:
@@ -223,7 +227,7 @@ def random_numbers(trial):
 def arguments(trial):
     seed_generators(trial.seeds[0])
     block = Scaled().to(trial.device)
-    ours, module = twin(block), _made(trial, block)
+    ours, module = copy.deepcopy(block), _made(trial, block)
     random = [trial.randn(6, WIDTH, seed=seed) for seed in trial.seeds]
     # By position, or all of them by name; the last case has a mask of truths, which asks for no gradient.
     cases = (
@@ -237,8 +241,8 @@ def arguments(trial):
         block.zero_grad()
         ours.zero_grad()
         sides = []
-        for side in (tensors, [one.cpu() for one in tensors]):
-            held = [one.clone().requires_grad_(one.is_floating_point()) for one in side]
+        for _ in range(2):
+            held = [one.clone().requires_grad_(one.is_floating_point()) for one in tensors]
             keys = dict(zip(("left", "shift", "mask"), held, strict=False))
             by_name = dict(list(keys.items())[count:]) | named
             sides.append((held, by_name))
@@ -266,16 +270,16 @@ def buffers_once(trial):
     seed_generators(trial.seeds[1])
     seen = nn.Sequential(nn.Sequential(Seen()), nn.Tanh())
     block = nn.Sequential(nn.Linear(WIDTH, 6), nn.BatchNorm1d(6), seen, nn.Linear(6, 4)).to(trial.device)
-    ours, module = twin(block), _made(trial, block)
+    ours, module = copy.deepcopy(block), _made(trial, block)
     for seed in trial.seeds:
-        x = trial.randn(9, WIDTH, seed=seed, on=CPU)
+        x = trial.randn(9, WIDTH, seed=seed)
         verbs.pull(ours(x))
-        _back(trial, _run(trial, module, x.to(trial.device)))
+        _back(trial, _run(trial, module, x))
         _expect_buffers(block, ours)
     _expect_gradients(block, ours, within=1e-2)
     # Two runs, and backward through the last one first, as where a block stands twice in a model.
-    inputs = [trial.randn(9, WIDTH, seed=seed, on=CPU) for seed in trial.seeds[:2]]
-    results = [_run(trial, module, x.to(trial.device)) for x in inputs]
+    inputs = [trial.randn(9, WIDTH, seed=seed) for seed in trial.seeds[:2]]
+    results = [_run(trial, module, x) for x in inputs]
     for x in inputs:
         ours(x)
     for result in reversed(results):
@@ -297,18 +301,22 @@ def _expect_buffers(block: nn.Module, ours: nn.Module) -> None:
     if got != wanted:
         headline = "a buffer that is not saved, deep in the block, was not left as the first run left it"
         expect.fail(headline, f"{wanted} rows counted", f"{got}")
+    got, wanted = (int(one[2][0][0].batches) for one in (block, ours))
+    if got != wanted:
+        headline = "a buffer that forward replaces by a new tensor was not left as the first run left it"
+        expect.fail(headline, f"{wanted} batches counted", f"{got}")
 
 
 @Checkpointed.row("without gradients as with them")
 def without_gradients(trial):
     block = _plain(trial.seeds[1]).to(trial.device)
-    ours, module = twin(block), _made(trial, block)
+    ours, module = copy.deepcopy(block), _made(trial, block)
     x = trial.randn(5, WIDTH, seed=trial.seeds[0])
     for training in (True, False):
         module.train(training)
         with torch.no_grad():
             got = _run(trial, module, x)
-        expect.tensor(got, ours(x.cpu()).detach(), trial.device, within=1e-4)
+        expect.tensor(got, ours(x).detach(), trial.device, within=1e-4)
         if got.requires_grad:
             expect.fail("the result has a graph under torch.no_grad()", "requires_grad=False", got)
         if block.training != training:

@@ -8,7 +8,8 @@ from unittest import mock
 import torch
 from torch import nn
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
+from devlab.checks.calls import AnswerRaised
 from devlab.checks.exercise import Lesson
 from devlab.checks.isolation import seed_generators
 
@@ -81,6 +82,28 @@ def noted(home: object, name: str, note: Callable[[], None]) -> Iterator[None]:
 
     with mock.patch.object(home, name, first_noted):
         yield
+
+
+def calls_of_a_step(trial, model: nn.Module, given: object, optimizer: object, *more: object) -> list[str]:
+    """Let the answer take one more step; return its calls of zero_grad, backward and step, in their order.
+
+    `more` is a scaler, whose step is noted as another one, or nothing.
+    """
+    calls: list[str] = []
+    homes = [
+        (optimizer, "zero_grad"),
+        (model, "zero_grad"),
+        (optimizer, "step"),
+        (torch.autograd, "backward"),
+    ]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(verbs.aside(trial))
+        for home, name in homes + [(one, "step") for one in more]:
+            word = "scaler.step" if home in more else name
+            stack.enter_context(noted(home, name, lambda word=word: calls.append(word)))
+        stack.enter_context(contextlib.suppress(AnswerRaised, expect.Mismatch))
+        trial.call(soiled(model), given, optimizer, *more, trial.device)
+    return calls
 
 
 def furthest(model: nn.Module, wanted: nn.Module) -> tuple[str, float]:

@@ -63,6 +63,10 @@ def each_its_own(trial):
             side = "within" if wanted else "outside"
             why = f"the difference is {side} the tolerance of {dtype}, and the answer is {{got}}"
             _ask(trial, *_pair(trial, dtype, share), wanted, why)
+        zeros, near = torch.zeros(3, dtype=dtype, device=trial.device), expect.ROUNDING[dtype][1]
+        for share, wanted in ((NEAR, True), (FAR, False)):
+            why = f"near zero the tolerance of {dtype} is {near:g}, and the answer is {{got}}"
+            _ask(trial, zeros, zeros + share * near, wanted, why)
 
 
 @same_results.row("wherever they are")
@@ -102,5 +106,8 @@ def nan_and_inf(trial):
         mirrored = torch.where(x.isinf(), -x, x)
         _ask(trial, x, mirrored, False, "one has inf where the other has -inf")
         _ask(trial, x, x + 1, False, "nan and inf stand in the same places, and the other numbers differ")
+        one, other = (x.nan_to_num(0.0, posinf=float("inf")) for _ in range(2))
+        one.view(-1)[1] = other.view(-1)[-2] = float("nan")
+        _ask(trial, one, other, False, "each has one nan, in another place, and the answer is {got}")
         largest = x.nan_to_num(float("nan"))
         _ask(trial, x, largest, False, "one has inf where the other has the largest number of its dtype")

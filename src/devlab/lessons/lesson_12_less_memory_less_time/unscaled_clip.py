@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from devlab.checks import expect, verbs
 from devlab.lessons.lesson_12_less_memory_less_time import (
+    CPU,
     expect_parameters,
     lesson,
     make_model,
@@ -34,17 +35,18 @@ CLOSE = 1e-4  # of a norm, relatively: clip_grad_norm_ itself adds 1e-6 to it
 
 
 class _Scaled:
-    """A model with scaled gradients on the device, and its twin on the CPU with those unscaled."""
+    """A model with scaled gradients on the device, and its twin there with those unscaled."""
 
     def __init__(self, trial, seed: int, factor: float = 1.0):
         self.model = make_model(seed, trial.device)
-        self.ours = twin(self.model)
+        self.ours = twin(self.model).to(trial.device)
         self.optimizer = make_optimizer(self.model)
         self.scaler = torch.amp.GradScaler(trial.device.type, init_scale=SCALE)
         inputs, labels = samples(trial, 7, seed)
         there = inputs.to(trial.device), labels.to(trial.device)
         self.scaler.scale(F.cross_entropy(self.model(there[0]), there[1]) * factor).backward()
-        (F.cross_entropy(self.ours(inputs), labels) * factor).backward()
+        (F.cross_entropy(self.ours(there[0]), there[1]) * factor).backward()
+        self.ours.to(CPU)  # with its gradients
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -121,6 +123,18 @@ def short_ones_stay(trial):
         it = _Scaled(trial, seed, factor=10.0)  # longer than 1, and shorter than the limit
         trial.call(it.optimizer, it.scaler, it.parameters, it.norm() * share, changes=True)
         _expect_gradients(it.model, it.ours, 1.0)
+    for parameter in it.parameters:  # as where every activation is cut off
+        parameter.grad.zero_()
+    it.scaler = torch.amp.GradScaler(trial.device.type, init_scale=SCALE)
+    it.scaler.scale(it.parameters[0].sum())  # makes the scale
+    trial.call(it.optimizer, it.scaler, it.parameters, 1.0, changes=True)
+    for parameter in it.parameters:
+        if parameter.grad.any():
+            expect.fail(
+                "gradients that were all 0 became others: limit / 0 is inf, and 0 * inf is nan",
+                "0",
+                parameter.grad,
+            )
 
 
 @unscaled_clip.row("the scaler's step after it")

@@ -16,8 +16,10 @@ mean_of_all = lesson.exercise(
     hints=(
         "`dist.all_reduce(x)` puts the sum over all ranks into x, in place, in every process. What must not "
         "change here, and how many ranks are there?",
-        "Reduce a copy: `total = tensor.detach().clone()`. Divide by `dist.get_world_size()`. An integer "
-        "tensor is refused first, by all ranks alike: before anything is sent.",
+        "Reduce a copy whose numbers stand in one order on all ranks: a plain `clone()` keeps the strides, "
+        "and `tensor.detach().clone(memory_format=torch.contiguous_format)` does not. Divide by "
+        "`dist.get_world_size()`. An integer tensor is refused first, by all ranks alike: before anything is "
+        "sent.",
         '`if not tensor.is_floating_point(): raise TypeError("...")`, then `dist.all_reduce(total)` and '
         "`return total / dist.get_world_size()`.",
     ),
@@ -28,15 +30,19 @@ ASKED = "the mean over all ranks, from each process"
 
 
 def given(seed: int, rank: int) -> list[torch.Tensor]:
-    """Return the tensors of one rank: plain, one number, two of halves, empty, a transposed view, a leaf."""
+    """Return the tensors of one rank: plain, one number, two of halves, empty, transposed, a leaf.
+
+    The transposed one is a view in every second rank alone: ranks agree in the shape and not in the strides.
+    """
     numbers = torch.randn(40, generator=torch.Generator().manual_seed(100 * seed + rank)) + rank
+    transposed = numbers[20:32].reshape(3, 4).T
     return [
         numbers[:12].reshape(3, 4),
         numbers[12].clone(),
         numbers[13:21].to(torch.float16),
         numbers[35:].to(torch.bfloat16),
         numbers[:0],
-        numbers[20:32].reshape(3, 4).T,
+        transposed.contiguous() if rank % 2 else transposed,
         numbers[32:35].double().requires_grad_(),
     ]
 
@@ -98,6 +104,13 @@ def _expect_all(trial, world: int, seed: int) -> None:
             items = items[5:]
 
 
+def _by_memory(own: torch.Tensor, parts: list[torch.Tensor]) -> torch.Tensor:
+    """Return the sum over all ranks of copies that keep their strides, in the strides of one rank's own."""
+    held = [one.double().clone() for one in parts]
+    total = sum(one.as_strided((one.numel(),), (1,)) for one in held)
+    return total.as_strided(own.shape, own.clone().stride())
+
+
 def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: list[torch.Tensor]) -> None:
     world, kind = len(parts), str(own.dtype)
     total = torch.stack([part.double() for part in parts]).sum(0)
@@ -110,6 +123,8 @@ def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: lis
             f"the sum is divided by 2, and there are {world} ranks": total / 2,
             f"rank {rank} has its own tensor, and not the mean over all": own.detach().double(),
             f"rank {rank} has the mean divided once more": wanted / world,
+            f"rank {rank} has sums of numbers that belong to other places: the ranks' strides differ, "
+            "and what is sent goes in the order of memory": _by_memory(own, parts) / world,
         }
         expect.named(mine, wanted, slips, asked, within)
         if rank and parts[0].dim() and not mine.any():
