@@ -392,10 +392,9 @@ def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
         return skipped[0]
     none_passed = not any(one and one.outcome is Outcome.PASSED for row in table for one in row)
     for row in table:
-        if any(one and one.outcome is Outcome.PASSED for one in row):
-            continue
         found = [one for one in row if one] or [NO_ACCELERATOR]
-        if none_passed or not any(one.headline == NEEDS_TWO for one in found):
+        judged = any(one.outcome is Outcome.PASSED for one in found)
+        if none_passed or not (judged or any(one.headline == NEEDS_TWO for one in found)):
             return found[0]
     return None
 
