@@ -151,7 +151,7 @@ def another_error(tensor):
 @wrong("asks for a gradient", row=MEAN)
 def with_a_graph(tensor):
     refuse(tensor)
-    total = tensor.clone()
+    total = tensor.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / dist.get_world_size()
 
@@ -204,7 +204,7 @@ def looks_at_the_mean(tensor):
 @wrong("the input of rank 0 came back with requires_grad=False", row=MEAN)
 def unmarks_its_input(tensor):
     refuse(tensor)
-    total = tensor.requires_grad_(False).clone()
+    total = tensor.requires_grad_(False).clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
     return total / dist.get_world_size()
 
@@ -213,7 +213,9 @@ def unmarks_its_input(tensor):
 def through_float32(tensor):
     refuse(tensor)
     total = tensor.detach().float()
-    total = total.clone() if total.data_ptr() == tensor.data_ptr() else total
+    total = (
+        total.clone(memory_format=torch.contiguous_format) if total.data_ptr() == tensor.data_ptr() else total
+    )
     dist.all_reduce(total)
     return (total / dist.get_world_size()).to(tensor.dtype)
 
