@@ -337,7 +337,10 @@ class AddsInFloat32(nn.Module):
         return (x.float() + self.table[: x.shape[1]]).to(x.dtype)
 
 
-@wrong("the buffer `table` does not hold the pattern", row="sines in even columns, cosines in odd")
+@wrong(
+    "the buffer `table` does not hold the pattern, although forward adds the right one",
+    row="sines in even columns, cosines in odd",
+)
 class AnglesForATable(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -505,7 +508,185 @@ class CutOffWhereItCasts(Positions):
         return x + table if x.dtype == table.dtype else (x.detach() + table).to(x.dtype)
 
 
-@wrong("the result has shape", row="sines in even columns, cosines in odd")
+@wrong("the result has shape [1,10], not [2,0,10]", row="sines in even columns, cosines in odd")
 class OneRowAtLeast(Positions):
     def forward(self, x):
         return x + self.table[: x.shape[1]].to(x.dtype) if x.shape[1] else self.table[:1].to(x.dtype)
+
+
+class Pattern(Table):
+    """A table whose columns c have other angles, or sines and cosines in other places."""
+
+    base, unit, swapped = 10000.0, 1.0, False
+
+    def exponent(self, c, d):
+        return (c - c % 2) / d
+
+    def is_cosine(self, c, d):
+        return c % 2 == 1
+
+    def make(self, n, d):
+        c = torch.arange(d).double()
+        angles = torch.arange(n)[:, None] / self.base ** self.exponent(c, d) * self.unit
+        return torch.where(self.is_cosine(c, d) ^ self.swapped, angles.cos(), angles.sin()).float()
+
+
+@wrong(
+    "the cosines fill the first half of the columns and the sines the second: they must alternate",
+    row="sines in even columns, cosines in odd",
+)
+class CosinesInTheFirstHalf(Pattern):
+    def exponent(self, c, d):
+        return (c % (d // 2)) * 2 / d
+
+    def is_cosine(self, c, d):
+        return c < d // 2
+
+
+@wrong("every column holds a cosine", row="sines in even columns, cosines in odd")
+class OnlyCos(Pattern):
+    def is_cosine(self, c, d):
+        return c >= 0
+
+
+@wrong("the angle is in degrees, and torch.sin takes radians", row="sines in even columns, cosines in odd")
+class InDegrees(Pattern):
+    unit = 180 / math.pi
+
+
+@wrong(
+    "sine and cosine have changed places, and "
+    "the exponent is c / d in column c: columns 2i and 2i + 1 are to share 2i / d",
+    row="sines in even columns, cosines in odd",
+)
+class SwappedColumnOverD(Pattern):
+    swapped = True
+
+    def exponent(self, c, d):
+        return c / d
+
+
+@wrong(
+    "sine and cosine have changed places, and the exponent is i / d, and not 2i / d",
+    row="sines in even columns, cosines in odd",
+)
+class SwappedHalfTheExponent(Pattern):
+    swapped = True
+
+    def exponent(self, c, d):
+        return (c // 2) / d
+
+
+@wrong(
+    "sine and cosine have changed places, and the exponent is 4i / d, and not 2i / d",
+    row="sines in even columns, cosines in odd",
+)
+class SwappedDoubleTheExponent(Pattern):
+    swapped = True
+
+    def exponent(self, c, d):
+        return (c - c % 2) * 2 / d
+
+
+@wrong("the exponent lacks the division by d", row="sines in even columns, cosines in odd")
+class NotDividedByD(Pattern):
+    def exponent(self, c, d):
+        return c - c % 2
+
+
+@wrong(
+    "sine and cosine have changed places, and the exponent lacks the division by d",
+    row="sines in even columns, cosines in odd",
+)
+class SwappedNotDividedByD(NotDividedByD):
+    swapped = True
+
+
+@wrong(
+    "the step was divided by 10000 in every column: the exponent 2i / d is missing",
+    row="sines in even columns, cosines in odd",
+)
+class NoExponent(Pattern):
+    def exponent(self, c, d):
+        return c**0
+
+
+@wrong(
+    "sine and cosine have changed places, and "
+    "the step was divided by 10000 in every column: the exponent 2i / d is missing",
+    row="sines in even columns, cosines in odd",
+)
+class SwappedNoExponent(NoExponent):
+    swapped = True
+
+
+@wrong(
+    "the angle is the step itself in every column: it was not divided by 10000^(2i / d)",
+    row="sines in even columns, cosines in odd",
+)
+class NotDivided(Pattern):
+    def exponent(self, c, d):
+        return 0 * c
+
+
+@wrong(
+    "sine and cosine have changed places, and "
+    "the angle is the step itself in every column: it was not divided by 10000^(2i / d)",
+    row="sines in even columns, cosines in odd",
+)
+class SwappedNotDivided(NotDivided):
+    swapped = True
+
+
+@wrong("the base is 10, and not 10000", row="sines in even columns, cosines in odd")
+class Base10(Pattern):
+    base = 10.0
+
+
+@wrong("the base is 100000, and not 10000", row="sines in even columns, cosines in odd")
+class Base100000(Pattern):
+    base = 100000.0
+
+
+@wrong("the base is 1000000, and not 10000", row="sines in even columns, cosines in odd")
+class Base1000000(Pattern):
+    base = 1000000.0
+
+
+@wrong("only the even columns were filled: the odd ones hold 0", row="sines in even columns, cosines in odd")
+class OnlyTheEvenColumns(Table):
+    def make(self, n, d):
+        return super().make(n, d) * (1 - torch.arange(d) % 2)
+
+
+@wrong("every step has the encoding of step 0", row="sines in even columns, cosines in odd")
+class TheFirstStepForAll(Table):
+    def forward(self, x):
+        return x + self.table[:1].to(x.dtype)
+
+
+@wrong("the encoding was added twice", row="sines in even columns, cosines in odd")
+class AddedTwice(Table):
+    def forward(self, x):
+        return x + 2 * self.table[: x.shape[1]].to(x.dtype)
+
+
+@wrong("the encoding was subtracted from x", row="sines in even columns, cosines in odd")
+class Subtracted(Table):
+    def forward(self, x):
+        return x - self.table[: x.shape[1]].to(x.dtype)
+
+
+@wrong("nothing was added to x", row="sines in even columns, cosines in odd")
+class NothingAdded(Table):
+    def forward(self, x):
+        return x + 1e-6 * self.table[: x.shape[1]].to(x.dtype)
+
+
+@wrong(
+    "the encoding came back alone, for each row of the batch: x was not added",
+    row="sines in even columns, cosines in odd",
+)
+class AloneForEachRow(Table):
+    def forward(self, x):
+        return self.table[: x.shape[1]].to(x.dtype).expand(x.shape)
