@@ -59,7 +59,7 @@ def lengths_left_where_they_are(x, lengths):
     return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
 
 
-@wrong("x on cpu", row="lengths may come from any device")
+@wrong("the mask is on {device}, x on cpu", row="lengths may come from any device")
 def on_the_device_of_lengths(x, lengths):
     return torch.arange(x.shape[1], device=lengths.device) < lengths[:, None]
 
@@ -127,7 +127,7 @@ def steps_in_the_dtype_of_x(x, lengths):
     return torch.arange(x.shape[1]).to(x) < lengths.to(x)[:, None]
 
 
-@wrong("is None: is a `return` missing?", row="True inside each row's length")
+@wrong("the mask is None: is a `return` missing?", row="True inside each row's length")
 def forgetful(x, lengths):
     torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]  # noqa: B015
 
@@ -141,7 +141,7 @@ def counts_lengths_down(x, lengths):
     return torch.stack(mask, 1).to(x.device)
 
 
-@wrong("not a tensor", row="True inside each row's length")
+@wrong("the mask is a list, not a tensor", row="True inside each row's length")
 def lists(x, lengths):
     return [[step < length for step in range(x.shape[1])] for length in lengths.tolist()]
 
@@ -190,7 +190,10 @@ def remembers_the_shape(x, lengths, kept={}):  # noqa: B006
     return kept[key]
 
 
-@wrong("was it made before the lengths had arrived?", row="lengths may come from any device")
+@wrong(
+    "the mask is False everywhere: was it made before the lengths had arrived?",
+    row="lengths may come from any device",
+)
 def without_waiting(x, lengths):
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device, non_blocking=True)[:, None]
 
@@ -254,16 +257,14 @@ def padding_in_front(x, lengths):
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).flip(1)
 
 
-@wrong("every element is True", row="True inside each row's length")
+@wrong("every row has the mask of the longest one", row="True inside each row's length")
 def all_as_the_longest(x, lengths):
     m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
     m[:, : int(lengths.max())] = True
     return m
 
 
-@wrong(
-    "the values of the mask for lengths [2, 5, 1] and time 5 are wrong", row="True inside each row's length"
-)
+@wrong("only the last step of each row is True", row="True inside each row's length")
 def only_the_last_step(x, lengths):
     m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
     for i, n in enumerate(lengths.tolist()):
@@ -285,7 +286,7 @@ def three_integer_dtypes(x, lengths):
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
 
 
-@wrong("is None: is a `return` missing?", row="a boolean mask, whatever x holds")
+@wrong("the mask is None: is a `return` missing?", row="a boolean mask, whatever x holds")
 def for_numbers_alone(x, lengths):
     if x.dtype == torch.bool:
         return None
@@ -297,3 +298,18 @@ def rows_of_a_triangle(x, lengths):
     time = x.shape[1]
     triangle = torch.ones(time + 1, time, dtype=torch.bool, device=x.device).tril(-1)
     return triangle[lengths.to(x.device).long()]
+
+
+@wrong("every element is True", row="True inside each row's length")
+def always_true(x, lengths):
+    return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+
+
+@wrong("every element is False", row="True inside each row's length")
+def always_false(x, lengths):
+    return torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+
+
+@wrong("only the element at each length is marked", row="True inside each row's length")
+def only_at_the_length(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) == lengths.to(x.device)[:, None]
