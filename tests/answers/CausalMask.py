@@ -137,7 +137,7 @@ class RebuiltOnTheDevice(Mask):
         return torch.ones(time, time, dtype=torch.bool, device=x.device).triu(1)
 
 
-@wrong("there is no buffer named `mask`", row="`mask` is a buffer, and forward reads it")
+@wrong("there is no buffer named `mask` after __init__", row="`mask` is a buffer, and forward reads it")
 class RebuiltAndNeverRegistered(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -148,7 +148,7 @@ class RebuiltAndNeverRegistered(nn.Module):
         return torch.ones(time, time, dtype=torch.bool, device=x.device).triu(1)
 
 
-@wrong("`mask` is not saved", row="it is saved with the model")
+@wrong("`mask` is not saved: the state_dict lacks it", row="it is saved with the model")
 class NotSaved(Mask):
     def __init__(self, max_length):
         super().__init__(max_length)
@@ -293,7 +293,9 @@ class OnTheAcceleratorFromTheStart(Mask):
         self.mask = self.mask.to(torch.accelerator.current_accelerator())
 
 
-@wrong("not an nn.Module", row="`mask` is a buffer, and forward reads it")
+@wrong(
+    "what CausalMask(6) makes is a NoModule, not an nn.Module", row="`mask` is a buffer, and forward reads it"
+)
 class NoModule:
     def __init__(self, max_length):
         self.mask = torch.ones(max_length, max_length, dtype=torch.bool).triu(1)
@@ -346,7 +348,10 @@ class NeverFilled(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the buffer `mask` does not hold the triangle", row="True for the future, at every length")
+@wrong(
+    "the buffer `mask` does not hold the triangle, although forward gives the right mask",
+    row="True for the future, at every length",
+)
 class TriangleAtEveryCall(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -357,7 +362,10 @@ class TriangleAtEveryCall(nn.Module):
         return self.mask[:time, :time].triu(1)
 
 
-@wrong("the buffer `mask` does not hold the triangle", row="True for the future, at every length")
+@wrong(
+    "the buffer `mask` does not hold the triangle, although forward gives the right mask",
+    row="True for the future, at every length",
+)
 class StepsForAMask(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -368,7 +376,7 @@ class StepsForAMask(nn.Module):
         return steps[None] > steps[:, None]
 
 
-@wrong("forward moved `mask` to", row="it moves with the model, at any time")
+@wrong("where x was: a module is moved by `.to` alone", row="it moves with the model, at any time")
 class FollowsTheInput(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -564,3 +572,9 @@ class Narrowed(nn.Module):
     def forward(self, x):
         time = x.size(1)
         return self.mask.narrow(0, 0, time).narrow(1, 0, time)
+
+
+@wrong("the mask has a dimension too many, for the batch", row="True for the future, at every length")
+class WithADimensionForTheBatch(B):
+    def forward(self, x):
+        return self.mask[None, : x.shape[1], : x.shape[1]]
