@@ -1,7 +1,6 @@
 """A module with a saved buffer that never changes: the causal mask."""
 
 import torch
-from torch import nn
 
 from devlab.checks.probes import Built
 from devlab.checks.scene import must, scene
@@ -22,7 +21,7 @@ causal_mask = lesson.exercise(
 )
 
 
-class Ours(nn.Module):
+class Ours(torch.nn.Module):
     """Cuts from a triangle that is made once."""
 
     def __init__(self, max_length):
@@ -69,6 +68,5 @@ def mask_is_right(t):
         yield "the mask", got, None, "True where column j > row i, shape [{0},{0}]".format(x.shape[1])
     table, future = table.detach().squeeze().bool(), made(inputs[1])
     words = "the buffer `mask` does not hold the triangle, although forward gives the right mask"
-    yield must(
-        table.equal(future) or table.equal(~future), words, "the whole triangle, 9 by 9, made once", table
-    )
+    held = table.equal(future) or table.equal(~future)
+    yield must(held, words, "the whole triangle, 9 by 9, made once", table)
