@@ -107,7 +107,7 @@ class AParameter(Mended):
         self.table = nn.Parameter(torch.linspace(0, 1, n * d).reshape(n, d))
 
 
-@wrong("`table` is not saved", row="`table` is saved with the module")
+@wrong("`table` is not saved: the state_dict lacks it", row="`table` is saved with the module")
 class NotSaved(Mended):
     def __init__(self, n, d):
         nn.Module.__init__(self)
@@ -157,7 +157,7 @@ class AnotherName(nn.Module):
         return x + self.positions[: x.shape[1]]
 
 
-@wrong("the result has shape", row="it works wherever the model has moved")
+@wrong("the result has shape [2,7,3], not [2,5,3]", row="it works wherever the model has moved")
 class NotCut(Mended):
     def forward(self, x):
         return (x[:, :1] + self.table) if x.shape[1] < len(self.table) else x + self.table
@@ -169,27 +169,36 @@ class TheWholeTable(Mended):
         return x + self.table
 
 
-@wrong("those are the last rows of the table", row="it works wherever the model has moved")
+@wrong(
+    "those are the last rows of the table, and the first are asked",
+    row="it works wherever the model has moved",
+)
 class TheLastRows(Mended):
     def forward(self, x):
         return x + self.table[-x.shape[1] :]
 
 
-@wrong("the table is filled column by column", row="it works wherever the model has moved")
+@wrong(
+    "the table is filled column by column, and row by row is asked",
+    row="it works wherever the model has moved",
+)
 class Columnwise(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table = torch.linspace(0, 1, n * d).reshape(d, n).T.contiguous()
 
 
-@wrong("the table ends before 1", row="it works wherever the model has moved")
+@wrong(
+    "the table ends before 1: `torch.linspace(0, 1, n * d)` reaches it",
+    row="it works wherever the model has moved",
+)
 class OneRowShort(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table = torch.linspace(0, 1, n * d + 1)[:-1].reshape(n, d)
 
 
-@wrong("was changed in place", row="it works wherever the model has moved")
+@wrong("the input `x` was changed in place", row="it works wherever the model has moved")
 class InPlace(Mended):
     def forward(self, x):
         x += self.table[: x.shape[1]]
@@ -209,7 +218,7 @@ class Detached(Mended):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("is None: is a `return` missing?", row="it works wherever the model has moved")
+@wrong("the result is None: is a `return` missing?", row="it works wherever the model has moved")
 class Forgetful(Mended):
     def forward(self, x):
         x + self.table[: x.shape[1]]
@@ -222,14 +231,19 @@ class SavesMore(Mended):
         self.register_buffer("length", torch.tensor(n))
 
 
-@wrong("asks for a gradient, and it is not to be trained", row="`table` is a buffer, and forward reads it")
+@wrong(
+    "`table` asks for a gradient, and it is not to be trained",
+    row="`table` is a buffer, and forward reads it",
+)
 class AsksForAGradient(Registered):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table.requires_grad_()
 
 
-@wrong("the result after the table has changed", row="the first rows, at every length")
+@wrong(
+    "the values of the result after the table has changed are wrong", row="the first rows, at every length"
+)
 class KeepsItsRows(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -252,7 +266,10 @@ class WithoutSuperOrRegister(nn.Module):
         return x + self.table[: x.shape[1]].to(x.device)
 
 
-@wrong("after a forward the buffer `table` is on cpu", row="`table` is a buffer, and forward reads it")
+@wrong(
+    "after a forward the buffer `table` is on cpu, not {device}",
+    row="`table` is a buffer, and forward reads it",
+)
 class BringsItHome(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -263,7 +280,7 @@ class BringsItHome(nn.Module):
         return x + self.table[: x.shape[1]].to(x.device)
 
 
-@wrong("forward moved `table` to", row="`table` is a buffer, and forward reads it")
+@wrong("where x was: a module is moved by `.to` alone", row="`table` is a buffer, and forward reads it")
 class GoesWhereItsInputIs(Mended):
     def forward(self, x):
         self.table = self.table.to(x.device)
@@ -276,7 +293,10 @@ class TakesItsRowsAlong(Registered):
         return x + self.table[: x.shape[1]].to(x.device)
 
 
-@wrong("the table ends before 1", row="it works wherever the model has moved")
+@wrong(
+    "the table ends before 1: `torch.linspace(0, 1, n * d)` reaches it",
+    row="it works wherever the model has moved",
+)
 class EndsBeforeOne(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -296,7 +316,9 @@ class ByNarrow(nn.Module):
         return torch.add(x, self.table.narrow(0, 0, x.shape[1]))
 
 
-@wrong("the result after the table has changed", row="the first rows, at every length")
+@wrong(
+    "the values of the result after the table has changed are wrong", row="the first rows, at every length"
+)
 class KeepsATableForEachDevice(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
@@ -305,3 +327,15 @@ class KeepsATableForEachDevice(Mended):
     def forward(self, x):
         table = self._tables.setdefault(x.device, self.table.to(x.device))
         return x + table[: x.shape[1]]
+
+
+@wrong("the first row was left out", row="it works wherever the model has moved")
+class WithoutTheFirstRow(Mended):
+    def forward(self, x):
+        return x + self.table.roll(-1, 0)[: x.shape[1]]
+
+
+@wrong("that is x itself: no table was added", row="it works wherever the model has moved")
+class NothingAdded(Mended):
+    def forward(self, x):
+        return x.clone()
