@@ -212,7 +212,7 @@ def in_half(losses):
     return torch.stack(losses).detach().half().cpu().numpy()
 
 
-@wrong("losses are floats", row="one number for each loss, in order")
+@wrong("the array is int64, losses are floats", row="one number for each loss, in order")
 def whole_numbers(losses):
     return np.array([int(loss) for loss in losses])
 
@@ -222,7 +222,7 @@ def without_waiting(losses):
     return torch.stack(losses).detach().to("cpu", non_blocking=True).numpy()
 
 
-@wrong("is None: is a `return` missing?", row="one number for each loss, in order")
+@wrong("the history is None: is a `return` missing?", row="one number for each loss, in order")
 def forgets_to_return(losses):
     torch.stack(losses).detach().cpu().numpy()
 
@@ -232,7 +232,7 @@ def without_the_last(losses):
     return np.array([loss.item() for loss in losses][: max(len(losses) - 1, 1)])
 
 
-@wrong("shape [6], not [8]", row="losses with a graph or without")
+@wrong("the history has shape [6], not [8]", row="losses with a graph or without")
 def each_value_once(losses):
     return np.array(list(dict.fromkeys(torch.stack(losses).detach().cpu().tolist())), dtype="float32")
 
@@ -243,6 +243,21 @@ def asks_the_first_for_its_graph(losses):
     return (row.detach() if losses[0].requires_grad else row).cpu().numpy()
 
 
-@wrong("which is wider than float64", row="one number for each loss, in order")
+@wrong("the array is float128, which is wider than float64", row="one number for each loss, in order")
 def in_long_double(losses):
     return torch.stack(losses).detach().cpu().numpy().astype(np.longdouble)
+
+
+@wrong("the losses came in reverse order", row="one number for each loss, in order")
+def the_last_first(losses):
+    return torch.stack(losses[::-1]).detach().cpu().numpy()
+
+
+@wrong("the numbers are running sums of the losses", row="one number for each loss, in order")
+def running_sums(losses):
+    return torch.stack(losses).detach().cumsum(0).cpu().numpy()
+
+
+@wrong("the losses were rounded to 2 digits", row="one number for each loss, in order")
+def rounded_to_two(losses):
+    return torch.stack(losses).detach().cpu().round(decimals=2).numpy()

@@ -18,7 +18,8 @@ def through_numpy(rows):
 
 
 @wrong(
-    "the numbers went through torch.float16, and lost digits there",
+    "after torch.set_default_dtype(torch.float16) the numbers went through torch.float16, "
+    "and lost digits there",
     row="float32, whatever the default dtype is",
 )
 def brought_home_afterwards(rows):
@@ -73,7 +74,7 @@ def numpy_keeps_float64(rows):
 
 
 @wrong(
-    "after torch.set_default_device('{device}') the table is on {device}",
+    "the table after torch.set_default_device('{device}') is on {device}",
     row="the CPU, whatever the default device is",
 )
 def trusts_the_default_device(rows):
@@ -86,7 +87,7 @@ def lets_the_numbers_decide(rows):
 
 
 @wrong(
-    "after torch.set_default_dtype(torch.float64) the table is torch.float64",
+    "the table after torch.set_default_dtype(torch.float64) is torch.float64",
     row="float32, whatever the default dtype is",
 )
 def trusts_the_default_dtype(rows):
@@ -94,7 +95,7 @@ def trusts_the_default_dtype(rows):
 
 
 @wrong(
-    "after torch.set_default_dtype(torch.float64) the table is torch.float64",
+    "the table after torch.set_default_dtype(torch.float64) is torch.float64",
     row="float32, whatever the default dtype is",
 )
 def asks_the_default_dtype(rows):
@@ -142,7 +143,7 @@ def flattened(rows):
     return torch.tensor([value for row in rows for value in row], dtype=torch.float32, device="cpu")
 
 
-@wrong("is a NumPy array, not a tensor", row="every number is in its place")
+@wrong("the table is a NumPy array, not a tensor", row="every number is in its place")
 def stops_at_numpy(rows):
     return np.array(rows, dtype=np.float32)
 
@@ -184,7 +185,7 @@ def asks_for_more(rows, dtype, device):
 
 
 @wrong(
-    "after torch.set_default_dtype(torch.float16) the table is torch.float16",
+    "the table after torch.set_default_dtype(torch.float16) is torch.float16",
     row="float32, whatever the default dtype is",
 )
 def narrows_what_is_wide(rows):
@@ -193,7 +194,8 @@ def narrows_what_is_wide(rows):
 
 
 @wrong(
-    "the numbers went through torch.float16, and lost digits there",
+    "after torch.set_default_dtype(torch.float16) the numbers went through torch.float16, "
+    "and lost digits there",
     row="float32, whatever the default dtype is",
 )
 def through_the_default_dtype(rows):
@@ -213,7 +215,7 @@ def by_the_first_row(rows):
     return torch.tensor(rows, dtype=torch.int64 if whole else torch.float32, device="cpu").float()
 
 
-@wrong("its storage has 0 bytes", row="every number is in its place")
+@wrong("the result's memory was given back: its storage has 0 bytes", row="every number is in its place")
 def gives_the_memory_back(rows):
     table = torch.tensor(rows, dtype=torch.float32, device="cpu")
     table.untyped_storage().resize_(0)
@@ -333,3 +335,33 @@ def with_the_defaults_put_back(rows):
     finally:
         torch.set_default_dtype(dtype)
         torch.set_default_device(device)
+
+
+@wrong("digits were lost: the numbers were torch.bfloat16 on the way", row="every number is in its place")
+def through_bfloat16(rows):
+    return torch.tensor(rows, dtype=torch.bfloat16, device="cpu").float()
+
+
+@wrong("the numbers were rounded to whole numbers", row="every number is in its place")
+def to_whole_numbers(rows):
+    return torch.tensor(rows, dtype=torch.float32, device="cpu").round()
+
+
+@wrong("the last row is missing", row="every number is in its place")
+def without_the_last_row(rows):
+    return torch.tensor(rows[:-1] or rows, dtype=torch.float32, device="cpu")
+
+
+@wrong("only the first row came", row="every number is in its place")
+def the_first_row_alone(rows):
+    return torch.tensor(rows[:1], dtype=torch.float32, device="cpu")
+
+
+@wrong("only the last row came", row="every number is in its place")
+def the_last_row_alone(rows):
+    return torch.tensor(rows[-1:], dtype=torch.float32, device="cpu")
+
+
+@wrong("the rows came in reverse order", row="every number is in its place")
+def the_last_row_first(rows):
+    return torch.tensor(rows[::-1], dtype=torch.float32, device="cpu")

@@ -2,11 +2,11 @@
 
 import random
 
-import numpy
 import torch
 
-from devlab.checks import expect
-from devlab.checks.verbs import Same, kept
+from devlab.checks.scene import Seen, must, scene
+from devlab.checks.values import times
+from devlab.checks.verbs import kept
 from devlab.lessons.lesson_01_cpu import lesson
 
 load_table = lesson.exercise(
@@ -23,94 +23,58 @@ load_table = lesson.exercise(
 )
 
 
-CPU = torch.device("cpu")
+def ours(rows):
+    return torch.tensor(rows, dtype=torch.float32, device="cpu")
 
 
-def _rows(count: int, width: int, seed: int, whole: bool = False) -> list[list[float]]:
+def rows_of(count, width, seed, whole=False):
     source = random.Random(1000 + seed)
     # The whole numbers are too many for 8 or 16 bits.
     draw = (lambda: source.randint(-60_000, 60_000)) if whole else (lambda: round(source.uniform(-9, 9), 3))
     return [[draw() for _ in range(width)] for _ in range(count)]
 
 
-def _small_and_large(seed: int) -> list[list[float]]:
-    """Return rows of numbers with all their digits, from billionths to billions."""
-    source = random.Random(2000 + seed)
-    return [[source.uniform(1, 9) * 10.0**power for power in range(-9, 10)] for _ in range(2)]
+def see(t, rows, after="", **defaults):
+    """See the table; `after` says in words which other defaults are in force."""
+    got = kept(t, rows, **defaults) if defaults else t.call(rows)
+    asked = f"one row for each of the {len(rows)} lists, with every digit that float32 holds"
+    if isinstance(got, torch.Tensor):
+        told = f"the table{after} is {got.dtype}, not torch.float32"
+        yield must(got.dtype == torch.float32, told, "torch.float32", got)
+        yield must(got.is_cpu, f"the table{after} is on {got.device}, not cpu", "the table on cpu", got)
+        for digits in range(1, 9) if not torch.equal(got, ours(rows)) else ():
+            less = ours([[round(float(one), digits) for one in row] for row in rows])
+            told = f"the numbers were rounded to {times(digits, 'digit')}"
+            yield must(not torch.equal(got, less), told, asked, got)
+    yield Seen(f"the table{after}", got, 0.0, asked)  # a number is rounded once, and alike on every way
 
 
-def _exact(rows: list) -> torch.Tensor:
-    return torch.from_numpy(numpy.array(rows, dtype=numpy.float64))
+@scene(load_table, ours, "every number is in its place")
+def every_number_in_place(t):
+    for form, seed in zip([(5, 3), (1, 4), (6, 1), (2, 41), (1, 1)], t.seeds + t.seeds[:2], strict=True):
+        yield from see(t, rows_of(*form, seed))
+    # Numbers with all their digits, from billionths to billions.
+    source = random.Random(2000 + t.seeds[0])
+    yield from see(t, [[source.uniform(1, 9) * 10.0**power for power in range(-9, 10)] for _ in range(2)])
 
 
-def _rounded(rows: list, digits: int) -> torch.Tensor:
-    return _exact([[round(float(one), digits) for one in row] for row in rows])
+@scene(load_table, ours, "whole numbers become float32 too")
+def whole_numbers_too(t):
+    for seed in t.seeds:
+        whole = rows_of(4, 3, seed, whole=True)
+        yield from see(t, whole)
+        yield from see(t, [a + b for a, b in zip(whole, rows_of(4, 2, seed), strict=True)])
+        yield from see(t, whole[:1] + rows_of(2, 3, seed))
 
 
-def _slips(rows: list) -> dict[str, torch.Tensor]:
-    exact = _exact(rows)
-    slips = {
-        "the numbers were cut to whole numbers": exact.trunc(),
-        "the numbers were rounded to whole numbers": exact.round(),
-        "the numbers were rounded to 1 digit": _rounded(rows, 1),
-        "rows and columns have changed places": exact.T,
-        "the rows stand one behind the other in one dimension": exact.flatten(),
-        "a dimension of size 1 was squeezed away": exact.squeeze(),
-        "the first row is missing": exact[1:],
-        "the last row is missing": exact[:-1],
-        "the rows came sorted, and not in their own order": _exact(sorted(rows)),
-        "only the first row came": exact[:1],
-        "only the last row came": exact[-1:],
-        "the rows came in reverse order": exact.flip(0),
-    } | {f"the numbers were rounded to {digits} digits": _rounded(rows, digits) for digits in range(2, 9)}
-    return {words: slip.float() for words, slip in slips.items()}
+@scene(load_table, ours, "the CPU, whatever the default device is", only="accelerator")
+def whatever_the_default_device(t):
+    after = f" after torch.set_default_device({str(t.device)!r})"
+    yield from see(t, rows_of(3, 5, t.seeds[1]), after, device=t.device)
 
 
-table = Same(
-    lambda rows: _exact(rows).float(),
-    _slips,
-    lambda rows: f"one row for each of the {len(rows)} lists, with every digit that float32 holds",
-    "the table",
-    then=lambda got, wanted, rows: expect.lost_digits(got, wanted, _exact(rows)),
-    within=0.0,  # a number is rounded once, and alike on every way
-)
-
-
-@load_table.row("every number is in its place")
-def every_number_in_place(trial):
-    forms = zip([(5, 3), (1, 4), (6, 1), (2, 41), (1, 1)], (*trial.seeds, *trial.seeds[:2]), strict=True)
-    table.each(trial, [_rows(*form, seed) for form, seed in forms], on=CPU)
-    table(trial, _small_and_large(trial.seeds[0]), on=CPU)
-
-
-@load_table.row("whole numbers become float32 too")
-def whole_numbers_too(trial):
-    for seed in trial.seeds:
-        whole = _rows(4, 3, seed, whole=True)
-        mixed = [a + b for a, b in zip(whole, _rows(4, 2, seed), strict=True)]
-        one_whole_row = whole[:1] + _rows(2, 3, seed)
-        table.each(trial, (whole, mixed, one_whole_row), on=CPU)
-
-
-@load_table.row("the CPU, whatever the default device is", only="accelerator")
-def whatever_the_default_device(trial):
-    rows = _rows(3, 5, trial.seeds[1])
-    got = kept(trial, rows, device=trial.device)
-    if isinstance(got, torch.Tensor) and got.device == trial.device:
-        asked = f"torch.set_default_device({str(trial.device)!r})"
-        expect.fail(f"after {asked} the table is on {got.device}", "the table on cpu", got)
-    table.compare(trial, got, rows, on=CPU)
-
-
-@load_table.row("float32, whatever the default dtype is")
-def whatever_the_default_dtype(trial):
-    rows = _rows(3, 5, trial.seeds[2])
+@scene(load_table, ours, "float32, whatever the default dtype is")
+def whatever_the_default_dtype(t):
     for default in (torch.float64, torch.float16):
-        got = kept(trial, rows, dtype=default)
-        asked = f"after torch.set_default_dtype({default})"
-        if isinstance(got, torch.Tensor) and got.dtype == default:
-            expect.fail(f"{asked} the table is {got.dtype}", "torch.float32", got)
-        wanted = _exact(rows).float()
-        lost = {f"{asked} the numbers went through {default}, and lost digits there": wanted.to(default)}
-        expect.named(got, wanted, lost, "numbers that are float32 from the start", within=0.0)
-        table.compare(trial, got, rows, on=CPU)
+        after = f" after torch.set_default_dtype({default})"
+        yield from see(t, rows_of(3, 5, t.seeds[2]), after, dtype=default)

@@ -6,7 +6,8 @@ import torch
 from devlab.checks import expect, verbs
 from devlab.checks.isolation import undisturbed
 from devlab.checks.probes import Graphs
-from devlab.lessons.lesson_06_numpy_sharing import CPU, lesson
+from devlab.checks.scene import must, scene
+from devlab.lessons.lesson_06_numpy_sharing import lesson
 
 history = lesson.exercise(
     "history",
@@ -22,91 +23,56 @@ history = lesson.exercise(
 )
 
 
-def _running_means(losses: list[torch.Tensor]) -> torch.Tensor:
-    return torch.stack(losses).cumsum(0) / torch.arange(1, len(losses) + 1)
+def ours(losses):
+    return torch.stack(losses).detach().cpu().numpy()
 
 
-kept = verbs.Same(
-    lambda losses: torch.tensor([loss.item() for loss in losses]),
-    {
-        "the losses were added up to one number": lambda losses: torch.stack(losses).sum(),
-        "the losses were sorted by size": lambda losses: torch.stack(losses).sort().values,
-        "the losses came in reverse order": lambda losses: torch.stack(losses[::-1]),
-        "the numbers are running sums of the losses": lambda losses: torch.stack(losses).cumsum(0),
-        "the numbers are running means of the losses": _running_means,
-        "the losses were rounded to 2 digits": lambda losses: torch.stack(losses).round(decimals=2),
-        "the losses were rounded to 3 digits": lambda losses: torch.stack(losses).round(decimals=3),
-    },
-    "the losses themselves, in order",
-    what="the history",
-)
+def weight_and_losses(t, count, seed):
+    weight, batches = t.randn(3, seed=t.seeds[0]).requires_grad_(), t.randn(count, 5, 3, seed=seed) + 2
+    return weight, [(batch @ weight).pow(2).mean() / (1 + place) for place, batch in enumerate(batches)]
 
 
-def _weight(trial) -> torch.Tensor:
-    return trial.randn(3, seed=trial.seeds[0]).requires_grad_()
-
-
-def _losses(trial, weight: torch.Tensor, count: int, seed: int) -> list[torch.Tensor]:
-    batches = trial.randn(count, 5, 3, seed=seed) + 2
-    return [(batch @ weight).pow(2).mean() / (1 + place) for place, batch in enumerate(batches)]
-
-
-def _history(trial, losses: list[torch.Tensor]) -> numpy.ndarray:
-    """Call the answer, expect an array of all losses in order, and return it."""
-    got = verbs.at_once(trial, losses, what="the array", values="numbers")
+def see(t, losses):
+    got = verbs.at_once(t, losses, what="the array", values="numbers")
     expect.kind(got, numpy.ndarray, "a NumPy array", "the history")
-    if got.dtype == object:
-        expect.fail("the array holds tensors, not numbers", "a floating dtype", f"dtype {got.dtype}")
-    if got.dtype.kind != "f":
-        expect.fail(f"the array is {got.dtype}, losses are floats", "float32 or float64", got)
-    if got.dtype.itemsize > 8:
-        expect.fail(f"the array is {got.dtype}, which is wider than float64", "float32 or float64", got)
-    if got.dtype.itemsize < 4:
-        expect.fail(f"the array is {got.dtype}: digits of the losses are lost", "float32 or float64", got)
-    kept.compare(trial, torch.tensor(got.astype("float32")), losses, on=CPU)
+    yield "the dtype of the array", "float32 or float64" if got.dtype in ("f4", "f8") else got.dtype.name
+    yield "the history", torch.tensor(got.astype("float32")), None, "the losses themselves, in order"
     return got
 
 
-@history.row("one number for each loss, in order")
-def one_number_each(trial):
-    for seed, count in zip(trial.seeds, (7, 1, 4), strict=True):
-        _history(trial, _losses(trial, _weight(trial), count, seed))
+@scene(history, ours, "one number for each loss, in order")
+def one_number_each(t):
+    for seed, count in zip(t.seeds, (7, 1, 4), strict=True):
+        yield from see(t, weight_and_losses(t, count, seed)[1])
 
 
-@history.row("losses with a graph or without")
-def any_graph(trial):
-    weight = _weight(trial)
-    losses = _losses(trial, weight, 4, trial.seeds[1])
+@scene(history, ours, "losses with a graph or without")
+def any_graph(t):
+    losses = weight_and_losses(t, 4, t.seeds[1])[1]
     losses[1], losses[3] = losses[1].detach(), losses[3].detach()
-    losses.append(trial.randn(3, seed=trial.seeds[2]).sum().requires_grad_())
-    losses.append(losses[0].detach().clone())  # two steps may well have the same loss
-    losses.append(losses[0])
-    losses.append(losses[1] * float("nan"))  # a run that went wrong is what a plot should show
-    _history(trial, losses)
-    _history(trial, [loss.detach() for loss in losses])
-    _history(trial, losses[::-1])  # the first without a graph
+    losses.append(t.randn(3, seed=t.seeds[2]).sum().requires_grad_())
+    losses += [losses[0].detach().clone(), losses[0], losses[1] * float("nan")]  # equal losses, and nan
+    for given in (losses, [loss.detach() for loss in losses], losses[::-1]):
+        yield from see(t, given)
 
 
-@history.row("no graph stays alive for the array")
-def no_graph_kept(trial):
+@scene(history, ours, "no graph stays alive for the array")
+def no_graph_kept(t):
     graphs = Graphs()
     with undisturbed():
-        losses = [graphs.mark(loss) * 1 for loss in _losses(trial, _weight(trial), 3, trial.seeds[0])]
-        got = _history(trial, losses)
+        losses = [graphs.mark(loss) * 1 for loss in weight_and_losses(t, 3, t.seeds[0])[1]]
+        got = yield from see(t, losses)
         del losses
         left = graphs.left()
-    if left:
-        headline = "the caller has dropped the losses, and their graphs are still in memory"
-        said = f"{verbs.times(got.size, 'number')}, and {verbs.times(left, 'graph')}"
-        expect.fail(headline, "nothing kept but the numbers", said)
+    told = "the caller has dropped the losses, and their graphs are still in memory"
+    said = f"{got.size} numbers, and {verbs.times(left, 'graph')}"
+    yield must(not left, told, "nothing kept but the numbers", said)
 
 
-@history.row("the losses keep their graphs")
-def graphs_still_work(trial):
-    weight, twin, seed = _weight(trial), _weight(trial), trial.seeds[2]
-    losses = _losses(trial, weight, 3, seed)
-    verbs.pull(torch.stack(_losses(trial, twin, 3, seed)))
-    _history(trial, losses)
-    if weight.grad is not None:
-        expect.fail("backward was called, and left gradients behind", "no gradients yet", weight.grad)
-    verbs.flows(torch.stack(losses), weight, twin.grad, "weight", wrong="the gradient after the call")
+@scene(history, ours, "the losses keep their graphs")
+def graphs_still_work(t):
+    weight, losses = weight_and_losses(t, 3, t.seeds[2])
+    yield from see(t, losses)
+    yield must(weight.grad is None, "backward was called, and left gradients behind", "none yet", weight.grad)
+    verbs.flows(torch.stack(losses), weight, None, "weight")
+    yield "the gradient after the call", weight.grad, 1e-3
