@@ -1,6 +1,7 @@
 """Lesson 10: debugging, three tools that look and six broken programs to mend."""
 
 import contextlib
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -88,3 +89,10 @@ def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
 def each_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return -log p(label) of each row, by its definition and in float64."""
     return -logits.double().log_softmax(1)[torch.arange(len(labels)), labels]
+
+
+def see_gradients(result: object, leaves: dict[str, torch.Tensor]) -> Iterator[tuple]:
+    """See in a scene the gradient that flows back from the result to each leaf, by its name."""
+    for what, leaf in leaves.items():
+        verbs.flows(result, leaf, None, what)
+        yield f"the gradient that reaches {what}", leaf.grad, 1e-3
