@@ -168,7 +168,7 @@ def five_by_heart(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def goes_on_by_itself(cell, x, state):
     if state is None:
         state = getattr(cell, "last", None)
@@ -177,7 +177,7 @@ def goes_on_by_itself(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def in_double_precision(cell, x, state):
     state = x.new_zeros(len(x), cell.hidden_size) if state is None else state.to(x.device)
     if x.device.type == "mps":
@@ -213,19 +213,19 @@ def zeros_like_the_weights(cell, x, state):
     return cell.forward(x, h.to(x.device))
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def in_evaluation_mode(cell, x, state):
     cell.eval()
     return from_x(cell, x, state)
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def in_training_mode(cell, x, state):
     cell.train()
     return from_x(cell, x, state)
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def wipes_gradients(cell, x, state):
     cell.zero_grad(set_to_none=False)
     return from_x(cell, x, state)

@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
-from devlab.checks import cases, verbs
+from devlab.checks import cases
 from devlab.checks.isolation import seed_generators
 from devlab.checks.scene import scene
-from devlab.lessons.lesson_10_debugging import lesson, see_gradients, sources, watched_straight
+from devlab.lessons.lesson_10_debugging import lesson, see_gradients, sources, unchanged, watched_straight
 
 fix_hidden_state = lesson.exercise(
     "fix_hidden_state",
@@ -37,8 +37,7 @@ def step(t, seed, rows, state, training=True):
     cell = make_cell(t, seed).train(training)
     for parameter in cell.parameters():  # gradients of an earlier step, which the answer leaves alone
         parameter.grad = torch.ones_like(parameter)
-    asked = "the cell as it came"
-    with verbs.untouched(cell, "the cell was changed", asked, "another `{path}`, or the same elsewhere"):
+    with unchanged(cell, "`{path}` of the cell was changed"):
         args = cell, t.randn(rows, 3, seed=seed), state
         yield "the new state", watched_straight(t, *args, what="the state", makes="the zeros were"), 1e-4
 
@@ -74,4 +73,4 @@ def hidden_graph(t):
         if source:
             leaves["the state"] = t.randn(2, 5, seed=t.seeds[0], on=source).requires_grad_()
         got = t.call(cell, leaves["x"], leaves.get("the state"))
-        yield from see_gradients(got, dict(reversed(leaves.items())))
+        yield from see_gradients("the new state", got, dict(reversed(leaves.items())), 1e-4)
