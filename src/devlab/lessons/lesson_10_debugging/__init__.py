@@ -90,11 +90,6 @@ def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
     return trial.randn(rows, classes, seed=seed).requires_grad_()
 
 
-def each_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return -log p(label) of each row, by its definition and in float64."""
-    return -logits.double().log_softmax(1)[torch.arange(len(labels)), labels]
-
-
 def see_gradients(
     what: str, result: object, leaves: dict[str, torch.Tensor], within: float | None = None
 ) -> Iterator[tuple]:
