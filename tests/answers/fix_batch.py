@@ -112,7 +112,7 @@ def forgets_to_return(model, batch, device):
     model(batch[0].to(device))
 
 
-@wrong("the result has shape", row="the inputs reach the model's device")
+@wrong("the result has shape [6], not [6,4]", row="the inputs reach the model's device")
 def the_classes(model, batch, device):
     return model(batch[0].to(device)).argmax(1)
 
@@ -150,14 +150,14 @@ def in_evaluation_mode(model, batch, device):
     return model(batch[0].to(device))
 
 
-@wrong("the model's gradients were changed", row="the model stays as it is")
+@wrong("`0.weight.grad` of the model was changed", row="the model stays as it is")
 def wipes_gradients(model, batch, device):
     inputs, _ = (tensor.to(device) for tensor in batch)
     model.zero_grad()
     return model(inputs)
 
 
-@wrong("the model's gradients were changed", row="the model stays as it is")
+@wrong("`0.weight.grad` of the model was changed", row="the model stays as it is")
 def backward_already(model, batch, device):
     inputs, labels = (tensor.to(device) for tensor in batch)
     before = [one.grad for one in model.parameters()]

@@ -23,7 +23,9 @@ def told_everything(cell, x, state):
     return cell(x, state.to(x))
 
 
-@wrong("the zeros were made on the CPU and brought to {device}", row="a first step, without a state")
+@wrong(
+    "the zeros were made on the CPU and brought to {device} at each call", row="a first step, without a state"
+)
 def zeros_then_moved(cell, x, state):
     if state is None:
         state = torch.zeros(x.shape[0], cell.hidden_size)
@@ -100,12 +102,12 @@ def made_anew(cell, x, state):
     return from_x(cell, x, state)
 
 
-@wrong("the state that came in was not used", row="a state from any device")
+@wrong("the state that came in was not used: the step began from zeros", row="a state from any device")
 def forgets_the_past(cell, x, state):
     return cell(x, x.new_zeros(x.shape[0], cell.hidden_size))
 
 
-@wrong("the step began from ones", row="a first step, without a state")
+@wrong("the step began from ones, and zeros are asked", row="a first step, without a state")
 def begins_with_ones(cell, x, state):
     return cell(x, x.new_ones(len(x), cell.hidden_size) if state is None else state.to(x.device))
 
@@ -166,7 +168,7 @@ def five_by_heart(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def goes_on_by_itself(cell, x, state):
     if state is None:
         state = getattr(cell, "last", None)
@@ -175,7 +177,7 @@ def goes_on_by_itself(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def in_double_precision(cell, x, state):
     state = x.new_zeros(len(x), cell.hidden_size) if state is None else state.to(x.device)
     if x.device.type == "mps":
@@ -189,7 +191,9 @@ def cuts_off_x(cell, x, state):
     return cell(x.detach(), state)
 
 
-@wrong("the zeros were made on the CPU", row="a first step, without a state")
+@wrong(
+    "the zeros were made on the CPU and brought to {device} at each call", row="a first step, without a state"
+)
 def zeros_brought(cell, x, state):
     if state is None:
         state = torch.zeros(x.shape[0], cell.hidden_size, dtype=x.dtype)
@@ -209,19 +213,19 @@ def zeros_like_the_weights(cell, x, state):
     return cell.forward(x, h.to(x.device))
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def in_evaluation_mode(cell, x, state):
     cell.eval()
     return from_x(cell, x, state)
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def in_training_mode(cell, x, state):
     cell.train()
     return from_x(cell, x, state)
 
 
-@wrong("the cell was changed", row="a first step, without a state")
+@wrong("of the cell was changed", row="a first step, without a state")
 def wipes_gradients(cell, x, state):
     cell.zero_grad(set_to_none=False)
     return from_x(cell, x, state)
@@ -244,3 +248,8 @@ def zeros_brought_to_the_dtype_there(cell, x, state):
     if state is None:
         state = torch.zeros(len(x), cell.hidden_size, device=x.device)
     return cell(x, state.to(x.device, x.dtype))
+
+
+@wrong("the cell was called twice, and one step is asked", row="a first step, without a state")
+def calls_the_cell_twice(cell, x, state):
+    return cell(x, from_x(cell, x, state))

@@ -87,22 +87,22 @@ def a_number(logits, labels):
     return functional.cross_entropy(logits, labels.to(logits.device)).item()
 
 
-@wrong("that is the sum over the rows", row="labels from any device")
+@wrong("that is the sum over the rows, and their mean is asked", row="labels from any device")
 def summed(logits, labels):
     return functional.cross_entropy(logits, labels.to(logits.device), reduction="sum")
 
 
-@wrong("the loss has shape", row="labels from any device")
+@wrong("the loss has shape [7], not []", row="labels from any device")
 def each_row(logits, labels):
     return functional.cross_entropy(logits, labels.to(logits.device), reduction="none")
 
 
-@wrong("softmax was applied before", row="labels from any device")
+@wrong("softmax was applied before: cross_entropy takes the logits as they are", row="labels from any device")
 def softmax_twice(logits, labels):
     return functional.cross_entropy(logits.softmax(1), labels.to(logits.device))
 
 
-@wrong("log_softmax is missing", row="labels from any device")
+@wrong("log_softmax is missing: `nll_loss` takes log-probabilities", row="labels from any device")
 def without_the_softmax(logits, labels):
     return functional.nll_loss(logits, labels.to(logits.device))
 
@@ -146,7 +146,7 @@ def labels_by_the_cpu(logits, labels):
     return functional.cross_entropy(logits, labels.cpu().to(logits.device))
 
 
-@wrong("that is the share of right answers", row="labels from any device")
+@wrong("that is the share of right answers, and the loss is asked", row="labels from any device")
 def share_of_right_answers(logits, labels):
     return (logits.argmax(1) == labels.to(logits.device)).float().mean()
 

@@ -84,18 +84,26 @@ def ones_instead(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=torch.ones_like(weight, device=logits.device))
 
 
-@wrong("the weighted rows were divided by their number", row="a weight from any device")
+@wrong(
+    "the weighted rows were divided by their number, and the sum of the weights used is asked",
+    row="a weight from any device",
+)
 def mean_over_rows(logits, labels, weight):
     each = functional.cross_entropy(logits, labels, weight=weight.to(logits.device), reduction="none")
     return each.mean()
 
 
-@wrong("that is the sum of the weighted rows", row="a weight from any device")
+@wrong(
+    "that is the sum of the weighted rows, not divided by the weights used", row="a weight from any device"
+)
 def summed(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight.to(logits.device), reduction="sum")
 
 
-@wrong("the weight was multiplied with the logits", row="a weight from any device")
+@wrong(
+    "the weight was multiplied with the logits, and it belongs to the rows of the loss",
+    row="a weight from any device",
+)
 def scaled_logits(logits, labels, weight):
     return functional.cross_entropy(logits * weight.to(logits.device), labels)
 
@@ -149,13 +157,16 @@ def weight_by_the_cpu(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=weight.cpu().to(logits.device))
 
 
-@wrong("by the sum of all classes", row="a weight from any device")
+@wrong(
+    "it was divided by the sum of all classes' weights, and those of the labels at hand are asked",
+    row="a weight from any device",
+)
 def by_all_weights(logits, labels, weight):
     w = weight.to(logits.device)
     return (functional.cross_entropy(logits, labels, reduction="none") * w[labels]).sum() / w.sum()
 
 
-@wrong("the weights are upside down", row="a weight from any device")
+@wrong("the weights are upside down: 1 / weight", row="a weight from any device")
 def upside_down(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=1 / weight.to(logits.device))
 

@@ -60,17 +60,17 @@ def new_zeros(losses):
     return total
 
 
-@wrong("the sum is a float", row="the sum, on the losses' device")
+@wrong("the sum is a float, not a tensor", row="the sum, on the losses' device")
 def items(losses):
     return sum(loss.item() for loss in losses)
 
 
-@wrong("the host waited for the device", row="the host never waits")
+@wrong("the host waited for the device 6 times: .item()", row="the host never waits")
 def items_made_a_tensor(losses):
     return torch.tensor(sum(loss.item() for loss in losses), device=losses[0].device)
 
 
-@wrong("the host waited for the device", row="the host never waits")
+@wrong("the host waited for the device 6 times: .cpu()", row="the host never waits")
 def over_the_cpu(losses):
     return sum(loss.detach().cpu() for loss in losses).to(losses[0].device)
 
@@ -80,24 +80,24 @@ def keeps_graph(losses):
     return torch.stack(losses).sum()
 
 
-@wrong("the sum is on cpu", row="the sum, on the losses' device")
+@wrong("the sum is on cpu, not {device}", row="the sum, on the losses' device")
 def on_the_cpu(losses):
     return sum(loss.detach() for loss in losses).cpu()
 
 
-@wrong("the host waited for the device", row="the host never waits")
+@wrong("the host waited for the device once: synchronize()", row="the host never waits")
 def synchronizes(losses):
     if losses[0].device.type != "cpu":
         torch.accelerator.synchronize(losses[0].device)
     return torch.stack(losses).detach().sum()
 
 
-@wrong("that is the mean of the losses", row="the sum, on the losses' device")
+@wrong("that is the mean of the losses, and their sum is asked", row="the sum, on the losses' device")
 def mean(losses):
     return torch.stack(losses).detach().mean()
 
 
-@wrong("in place", row="the sum, on the losses' device")
+@wrong("the input `losses[0]` was changed in place", row="the sum, on the losses' device")
 def into_the_first(losses):
     total = losses[0].detach()
     for loss in losses[1:]:
@@ -105,17 +105,20 @@ def into_the_first(losses):
     return total
 
 
-@wrong("has shape [1], not []", row="the sum, on the losses' device")
+@wrong("the sum has shape [1], not []", row="the sum, on the losses' device")
 def one_dimensional(losses):
     return torch.stack(losses).detach().sum().reshape(1)
 
 
-@wrong("a loss that is nan was left out", row="the sum, on the losses' device")
+@wrong("a loss that is nan was left out, and the sum of all is nan", row="the sum, on the losses' device")
 def skips_nan(losses):
     return sum(loss.detach() for loss in losses if not loss.isnan())
 
 
-@wrong("from pageable memory", row="the host never waits")
+@wrong(
+    "the host waited for a copy from pageable memory: `torch.zeros((), device=...)` is filled on the device",
+    row="the host never waits",
+)
 def begins_with_a_number_from_the_host(losses):
     total = torch.tensor(0.0, device=losses[0].device)
     for loss in losses:
@@ -123,7 +126,10 @@ def begins_with_a_number_from_the_host(losses):
     return total
 
 
-@wrong("from pageable memory", row="the host never waits")
+@wrong(
+    "the host waited for a copy from pageable memory: `torch.zeros((), device=...)` is filled on the device",
+    row="the host never waits",
+)
 def begins_on_the_cpu_and_moves(losses):
     total = torch.tensor(0.0).to(losses[0].device)
     for loss in losses:
@@ -131,7 +137,7 @@ def begins_on_the_cpu_and_moves(losses):
     return total
 
 
-@wrong("of losses with a graph and without still holds a graph", row="without a graph")
+@wrong("the total of losses with a graph and without still holds a graph", row="without a graph")
 def asks_the_first(losses):
     total = sum(losses)
     return total.detach() if losses[0].requires_grad else total
@@ -142,7 +148,10 @@ def each_loss_once(losses):
     return sum(set(losses)).detach()
 
 
-@wrong("the host waited for a copy from pageable memory", row="the host never waits")
+@wrong(
+    "the host waited for a copy from pageable memory: `torch.zeros((), device=...)` is filled on the device",
+    row="the host never waits",
+)
 def from_a_start_that_the_host_waits_for(losses):
     total = torch.zeros(()).to(losses[0].device)
     for loss in losses:
@@ -150,12 +159,12 @@ def from_a_start_that_the_host_waits_for(losses):
     return total
 
 
-@wrong("the sum is torch.float64", row="the sum, on the losses' device")
+@wrong("the sum is torch.float64, not torch.float32", row="the sum, on the losses' device")
 def in_double_precision(losses):
     return torch.stack([l.detach().double() for l in losses]).sum()
 
 
-@wrong("the first loss was left out", row="the sum, on the losses' device")
+@wrong("the first loss was left out of the sum", row="the sum, on the losses' device")
 def start_without_first(losses):
     t = torch.zeros_like(losses[0])
     for l in losses[1:]:
@@ -163,12 +172,12 @@ def start_without_first(losses):
     return t
 
 
-@wrong("the sum is on cpu", row="the sum, on the losses' device")
+@wrong("the sum is on cpu, not {device}", row="the sum, on the losses' device")
 def tensor_of_list(losses):
     return torch.tensor(losses).sum()
 
 
-@wrong("was changed in place", row="the sum, on the losses' device")
+@wrong("the input `losses[0]` was changed in place", row="the sum, on the losses' device")
 def detach_(losses):
     t = 0
     for l in losses:
@@ -205,6 +214,26 @@ def detached_as_they_are_added(losses):
     return functools.reduce(lambda total, loss: total.detach() + loss.detach(), losses)
 
 
-@wrong("a loss that is nan was left out", row="the sum, on the losses' device")
+@wrong("a loss that is nan was left out, and the sum of all is nan", row="the sum, on the losses' device")
 def skips_nan_on_the_device(losses):
     return torch.stack(losses).detach().nansum()
+
+
+@wrong("the last loss was left out of the sum", row="the sum, on the losses' device")
+def stops_before_the_last(losses):
+    return torch.stack([torch.zeros_like(losses[0]), *losses[:-1]]).detach().sum()
+
+
+@wrong("the first loss was counted twice", row="the sum, on the losses' device")
+def begins_with_the_first(losses):
+    total = losses[0].detach().clone()
+    for loss in losses:
+        total += loss.detach()
+    return total
+
+
+@wrong("that is the last loss alone, and the sum of all is asked", row="the sum, on the losses' device")
+def keeps_the_last(losses):
+    for loss in losses:
+        total = loss.detach().clone()
+    return total

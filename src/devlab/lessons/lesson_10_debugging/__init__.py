@@ -1,11 +1,13 @@
 """Lesson 10: debugging, three tools that look and six broken programs to mend."""
 
 import contextlib
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
 from devlab.checks import verbs
+from devlab.checks.calls import leaves
 from devlab.checks.exercise import Lesson
 from devlab.watching.watch import Log
 
@@ -29,17 +31,18 @@ NUMBER = 8  # bytes of one number, such as a fill value, which is no detour
 FEW = 2  # such numbers: more of them may be a tensor that goes element by element
 
 
-def only_looked_at(model: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """Expect of a block that it changes nothing of a model."""
-    headline = "the model was changed: looking must change nothing"
-    return verbs.untouched(model, headline, "the model as it came", "another `{path}`, or the same elsewhere")
+def unchanged(module: nn.Module, headline: str) -> contextlib.AbstractContextManager[None]:
+    """Expect of a block that it changes nothing of a module; `{path}` in the headline is what it changed."""
+    return verbs.untouched(module, headline, "all as it came", "another `{path}`, or the same elsewhere")
 
 
-def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> object:
+def watched_straight(
+    trial, *args: object, what: str = "", makes: str = "", spare: torch.Tensor | None = None
+) -> object:
     """Call the answer; expect on an accelerator that each tensor it moves goes there once, and stays.
 
     `what` names the argument that may be elsewhere. `makes` names, with its verb ("the mask was"), what the
-    answer makes itself: that has to be made there.
+    answer makes itself: that has to be made there. `spare` may go along, though the answer does not need it.
     """
     got, log = trial.watched(*args)
     home = str(trial.device)
@@ -53,7 +56,9 @@ def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> o
         "something left {one.source} for {one.target}",
         f"all the work on {home}, where the others are",
     )
-    away = sum(isinstance(one, torch.Tensor) and one.device != trial.device for one in args)
+    moved = [copy for copy in moved if spare is None or copy.bytes != spare.nbytes]
+    given = [one for _, one in leaves(args) if isinstance(one, torch.Tensor) and one is not spare]
+    away = sum(one.device != trial.device for one in given)
     headline, asked = (
         f"{{times}}, where {what} can go to {home} in one",
         "one transfer, straight to",
@@ -85,6 +90,11 @@ def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
     return trial.randn(rows, classes, seed=seed).requires_grad_()
 
 
-def each_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return -log p(label) of each row, by its definition and in float64."""
-    return -logits.double().log_softmax(1)[torch.arange(len(labels)), labels]
+def see_gradients(
+    what: str, result: object, leaves: dict[str, torch.Tensor], within: float | None = None
+) -> Iterator[tuple]:
+    """See a result in a scene, and then the gradient that flows from it back to each leaf, by its name."""
+    yield what, result, within
+    for name, leaf in leaves.items():
+        verbs.flows(result, leaf, None, name)
+        yield f"the gradient that reaches {name}", leaf.grad, 1e-3

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from devlab.checks import cases, expect
-from devlab.lessons.lesson_10_debugging import lesson, only_looked_at
+from devlab.lessons.lesson_10_debugging import lesson, unchanged
 
 device_report = lesson.exercise(
     "device_report",
@@ -22,7 +22,7 @@ device_report = lesson.exercise(
 
 def _expect_report(trial, model: nn.Module, wanted: dict[str, torch.device], why: str = "") -> None:
     """Expect exactly these names and devices; of "a or b", which are one tensor, one name or both."""
-    with only_looked_at(model):
+    with unchanged(model, "the model was changed: looking must change nothing"):
         got = trial.call(model)
     expect.kind(got, dict, "a dict", "the report")
     for names in wanted:

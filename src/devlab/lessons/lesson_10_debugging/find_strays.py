@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from devlab.checks import cases, expect
-from devlab.lessons.lesson_10_debugging import lesson, only_looked_at
+from devlab.lessons.lesson_10_debugging import lesson, unchanged
 
 find_strays = lesson.exercise(
     "find_strays",
@@ -31,7 +31,7 @@ find_strays = lesson.exercise(
 
 def _expect(trial, model: nn.Module, batch: dict, wanted: dict[str | tuple, str]) -> None:
     """Expect exactly the wanted names, in any order; of a tuple, whose names are one tensor, expect one."""
-    with only_looked_at(model):
+    with unchanged(model, "the model was changed: looking must change nothing"):
         got = trial.call(model, batch)
     home = next(model.parameters()).device
     expect.names(got, wanted, lambda name: f"is named, but no tensor of this name is away from {home}")

@@ -1,13 +1,11 @@
 """The clinic: the batch, which a loop leaves where its loader made it."""
 
-import copy
-
 import torch
 from torch import nn
 
-from devlab.checks import expect, verbs
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_10_debugging import lesson, whole_tensors
+from devlab.checks.scene import scene
+from devlab.lessons.lesson_10_debugging import lesson, see_gradients, unchanged, watched_straight
 
 fix_batch = lesson.exercise(
     "fix_batch",
@@ -23,58 +21,36 @@ fix_batch = lesson.exercise(
 )
 
 
-def _model(trial, seed: int) -> nn.Module:
+def ours(model, batch, device):
+    return model(batch[0].to(device))
+
+
+def ready(t, seed, rows):
     seed_generators(seed)
-    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).to(trial.device)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).to(t.device)
+    return model, (t.randn(rows, 3, seed=seed).cpu(), torch.arange(rows) % 4)  # on the CPU, as from a loader
 
 
-def _batch(trial, seed: int, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a batch on the CPU, as a loader yields it."""
-    return trial.randn(rows, 3, seed=seed, on=torch.device("cpu")), torch.arange(rows) % 4
+@scene(fix_batch, ours, "the inputs reach the model's device", "what the model makes of the inputs")
+def batch_runs(t):
+    for seed, rows in zip(t.seeds, (6, 1, 5), strict=True):
+        yield "the result", t.call(*ready(t, seed, rows), t.device), 1e-4
 
 
-logits = verbs.Same(lambda model, batch, device: copy.deepcopy(model).cpu()(batch[0]).detach(), within=1e-4)
-
-
-@fix_batch.row("the inputs reach the model's device")
-def batch_runs(trial):
-    for seed, rows in zip(trial.seeds, (6, 1, 5), strict=True):
-        logits(trial, _model(trial, seed), _batch(trial, seed, rows), trial.device)
-
-
-@fix_batch.row("the model stays as it is")
-def batch_leaves_the_model(trial):
+@scene(fix_batch, ours, "the model stays as it is")
+def batch_leaves_the_model(t):
     for training in (True, False):
-        model = _model(trial, trial.seeds[0]).train(training)
-        for parameter in model.parameters():  # gradients of an earlier batch, which the answer leaves alone
+        (model, _), (_, batch) = ready(t, t.seeds[0], 4), ready(t, t.seeds[1], 4)
+        for parameter in model.train(training).parameters():  # the gradients of an earlier batch stay
             parameter.grad = torch.ones_like(parameter)
-        args = model, _batch(trial, trial.seeds[1], 4), trial.device
-        wanted = logits.reference(*args)
-        words = f"the model as it came, on {trial.device}", "another `{path}`, or the same elsewhere"
-        with verbs.untouched(model, "the model was changed", *words):
-            got, log = trial.watched(*args)
-            if model.training != training:
-                headline = "the model's mode was changed"
-                expect.fail(headline, f"training is {training}", f"training is {model.training}")
-            for parameter in model.parameters():
-                if parameter.grad is None or not bool((parameter.grad == 1).all()):
-                    headline, words = "the model's gradients were changed", "the gradients as they were"
-                    expect.fail(headline, words, parameter.grad)
-            left = [copy for copy in log.events.transfers if copy.source == str(trial.device)]
-            headline = "something left {one.source} for {one.target}"
-            verbs.counts(left, 0, headline, "only the batch moves, to the device")
-            # Labels may go with the inputs, though they are not needed.
-            moved = [copy for copy in whole_tensors(log) if copy.bytes != args[1][1].nbytes]
-            headline = f"{{times}}, where the inputs can go to {trial.device} in one"
-            verbs.counts(moved, 1, headline, f"one transfer, straight to {trial.device}", "{last.line}")
-        logits.compare(trial, got, *args, wanted=wanted)
+        with unchanged(model, "`{path}` of the model was changed"):
+            got = watched_straight(t, model, batch, t.device, what="the inputs", spare=batch[1])
+            yield "training of the model", model.training
+            yield "the result", got, 1e-4
 
 
-@fix_batch.row("gradients reach the model")
-def batch_keeps_the_graph(trial):
-    seed = trial.seeds[2]
-    model, twin, batch = _model(trial, seed), _model(trial, seed).cpu(), _batch(trial, seed, 6)
-    got = logits(trial, model, batch, trial.device)
-    verbs.pull(twin(batch[0]))
-    for (name, mine), its in zip(model.named_parameters(), twin.parameters(), strict=True):
-        verbs.flows(got, mine, its.grad, f"the model's {name}")
+@scene(fix_batch, ours, "gradients reach the model")
+def batch_keeps_the_graph(t):
+    model, batch = ready(t, t.seeds[2], 6)
+    leaves = {f"the model's {name}": one for name, one in model.named_parameters()}
+    yield from see_gradients("the result", t.call(model, batch, t.device), leaves, 1e-4)

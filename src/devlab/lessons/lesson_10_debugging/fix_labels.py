@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional
 
-from devlab.checks import verbs
-from devlab.lessons.lesson_10_debugging import each_loss, lesson, make_logits, sources, watched_straight
+from devlab.checks.scene import scene
+from devlab.lessons.lesson_10_debugging import lesson, make_logits, see_gradients, sources, watched_straight
 
 fix_labels = lesson.exercise(
     "fix_labels",
@@ -18,43 +18,25 @@ fix_labels = lesson.exercise(
 )
 
 
-loss = verbs.Same(
-    lambda x, labels: each_loss(x, labels).mean().float(),
-    {
-        "that is the sum over the rows, and their mean is asked": lambda x, labels: each_loss(
-            x, labels
-        ).sum(),
-        "softmax was applied before: cross_entropy takes the logits as they are": (
-            lambda x, labels: each_loss(x.double().softmax(1), labels).mean()
-        ),
-        "log_softmax is missing: `nll_loss` takes log-probabilities": (
-            lambda x, labels: -x[torch.arange(len(labels)), labels].mean()
-        ),
-        "that is the share of right answers, and the loss is asked": (
-            lambda x, labels: (x.argmax(1) == labels).double().mean()
-        ),
-    },
-    what="the loss",
-)
+def ours(logits, labels):
+    return functional.cross_entropy(logits, labels.to(logits.device))
 
 
-@fix_labels.row("labels from any device")
-def labels_from_anywhere(trial):
-    for source in sources(trial):
-        logits = make_logits(trial, 7, 3, trial.seeds[0])
-        labels = trial.randint(0, 3, (7,), seed=trial.seeds[1]).to(source)
-        loss.compare(trial, watched_straight(trial, logits, labels, what="the labels"), logits, labels)
+@scene(fix_labels, ours, "labels from any device", "the mean cross-entropy")
+def labels_from_anywhere(t):
+    for source in sources(t):
+        logits, labels = make_logits(t, 7, 3, t.seeds[0]), t.randint(0, 3, (7,), seed=t.seeds[1])
+        yield "the loss", watched_straight(t, logits, labels.to(source), what="the labels")
 
 
-@fix_labels.row("it is the mean cross-entropy")
-def labels_right(trial):
-    for seed, (rows, classes) in zip(trial.seeds, ((5, 4), (1, 3), (12, 2)), strict=True):
-        labels = trial.randint(0, classes, (rows,), seed=seed).cpu()
-        loss(trial, make_logits(trial, rows, classes, seed), labels)
+@scene(fix_labels, ours, "it is the mean cross-entropy", "the mean cross-entropy")
+def labels_right(t):
+    for seed, (rows, classes) in zip(t.seeds, ((5, 4), (1, 3), (12, 2)), strict=True):
+        labels = t.randint(0, classes, (rows,), seed=seed).cpu()
+        yield "the loss", t.call(make_logits(t, rows, classes, seed), labels)
 
 
-@fix_labels.row("the gradient reaches the logits")
-def labels_graph(trial):
-    logits, labels = make_logits(trial, 4, 3, trial.seeds[2]), torch.tensor([2, 0, 1, 1])
-    got = loss(trial, logits, labels)
-    verbs.flows(got, logits, lambda one: functional.cross_entropy(one, labels), "the logits")
+@scene(fix_labels, ours, "the gradient reaches the logits", "the mean cross-entropy")
+def labels_graph(t):
+    logits = make_logits(t, 4, 3, t.seeds[2])
+    yield from see_gradients("the loss", t.call(logits, torch.tensor([2, 0, 1, 1])), {"the logits": logits})
