@@ -373,11 +373,8 @@ def _write_prints(chart: Chart, state: State, done: Run) -> None:
 def caption(state: State) -> str:
     """Say in a sentence how long it takes, where the host waits, and what is read too early."""
     done, before = state.done, state.done_before
-    taken = (
-        f"the program takes {duration(done.end)}"
-        if state.whole
-        else f"up to line {state.reached}, it takes {duration(done.end)}"
-    )
+    name = "the program" if state.whole else f"up to line {state.reached}, it"
+    taken = f"{name} takes {duration(done.end)}"
     if before and state.whole:
         taken += f", {compared(done.end, before.end)}"
     rows = sorted({_row(span) for span in done.waits})
@@ -397,9 +394,7 @@ def describe(state: State) -> str:
     """Say how long the host waited, which device was done first, and what was printed."""
     done, before = run(state.statements, state.device), state.done_before
     host = max(span.end for span in done.lanes[HOST])
-    device = max(
-        (span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans), default=0.0
-    )
+    device = max([0.0, *(span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans)])
     if state.device == "cpu":
         told = f"there is no accelerator here, so the host does all the work itself, in {duration(host)}"
     else:
