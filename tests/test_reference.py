@@ -27,7 +27,8 @@ def known(*chips) -> dict[str, set[float]]:
         "bandwidth": {getattr(chip, road) for chip in chips for road in roads} | {HOST.bandwidth},
         "rate": {rate for chip in (HOST, *chips) for rate in (chip.rate, chip.half_rate)},
         "start": {HOST.call}
-        | {time for chip in chips for time in (chip.launch, chip.shortest, chip.launch + chip.shortest)},
+        | {time for chip in chips for time in (chip.launch, chip.shortest, chip.launch + chip.shortest)}
+        | {chip.product for chip in chips},
     }
 
 
@@ -255,6 +256,7 @@ def test_a_second_machine_is_found(text):
         "From pinned memory 12 GB/s, from ordinary memory 4 GB/s.",
         "System memory moves about 51 GB/s.",
         "A launch costs the host 5 µs, and each transfer 7 µs however small.",
+        "A launch of a product costs the host 8 µs.",
         "It does 8.1 · 10¹² operations a second.",
         "| the road | gigabytes a second |\n|---|---|\n| inside | 300 |\n| between | 12 |",
         "NVIDIA's data sheet for the H100 SXM names 3350 GB/s.",

@@ -32,7 +32,8 @@ def transfer(size: float, rate: float) -> float:
 
 def kernel(operations: float = 0.0, moved: float = 0.0, rate: float = CUDA_LIKE.rate) -> float:
     """Return the seconds that a kernel takes on the device, its launch included."""
-    return CUDA_LIKE.launch + CUDA_LIKE.shortest + max(operations / rate, moved / CUDA_LIKE.bandwidth)
+    started = CUDA_LIKE.product if operations else CUDA_LIKE.launch
+    return started + CUDA_LIKE.shortest + max(operations / rate, moved / CUDA_LIKE.bandwidth)
 
 
 def numbers() -> list[Number]:

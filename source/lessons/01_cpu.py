@@ -542,17 +542,16 @@ print("   n     operations       CPU  accelerator   the transfers  faster")
 pays = []
 for n in (8, 32, 128, 512, 2048):
     operations, size = 2 * n**3, 4 * n**2
-    to_start = CUDA_LIKE.launch + CUDA_LIKE.shortest
     cpu = HOST.call + operations / HOST.rate
-    accelerator = to_start + operations / CUDA_LIKE.rate
-    moved = accelerator + 3 * (to_start + size / CUDA_LIKE.pageable)
+    accelerator = CUDA_LIKE.product + CUDA_LIKE.shortest + operations / CUDA_LIKE.rate
+    moved = accelerator + 3 * (CUDA_LIKE.launch + CUDA_LIKE.shortest + size / CUDA_LIKE.pageable)
     pays += [n] if moved < cpu else []
     faster = "CPU" if cpu < accelerator else "accelerator" if moved < cpu else "depends on where the data is"
     print(f"{n:4} {operations:14,} {cpu * 1e6:9.0f} {accelerator * 1e6:12.0f} {moved * 1e6:15.0f}  {faster}")
 guess.was(pays[0])
 
 # %% [markdown] facts=["V2"]
-# With 8 × 8 matrices, a processor that calculates 21 times as fast takes seven times as long: it spends its
+# With 8 × 8 matrices, a processor that calculates 21 times as fast takes ten times as long: it spends its
 # time being told what to do. With 2048 × 2048 it wins by far, and still by a factor of three with the
 # transfers. **Small work belongs to the CPU.** In between it depends on where the data is already. Where
 # exactly the lines run depends on the machine. This is what was measured on an H200, beside a CPU that used

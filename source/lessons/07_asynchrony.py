@@ -280,8 +280,9 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 # ### Overhead: the launch decides
 #
 # A slip takes the waiter as long for one egg as for a hundred. A launch takes the host a few microseconds,
-# however much work it starts. On the reference machine that is 5 µs for an addition, and the smallest kernel
-# takes the device another 2 µs. Python itself is part of it, so what takes more lines of Python takes longer.
+# however much work it starts. On the reference machine a launch takes 5 µs for an addition and 8 µs for a
+# product, and the smallest kernel takes the device another 2 µs. Python itself is part of it, so what takes
+# more lines of Python takes longer.
 # H200, measured: {measured:basics:host seconds to start x + 1 (8 numbers)} for `x + 1`, {measured:basics:host seconds to start a 64 x 64 product} for a small product, and {measured:basics:host seconds to start nn.Linear forward} for a call of `nn.Linear`.
 
 # %% facts=["J1", "V4"]
@@ -854,7 +855,7 @@ for side in (16, 64, 256, 1024):
 devlab.explore.crossover()
 
 # %% [markdown] facts=["V1", "V5"]
-# In the model the accelerator wins the product from n = 110 on, from 250 if x has to be brought, and from 420
+# In the model the accelerator wins the product from n = 120 on, from 250 if x has to be brought, and from 420
 # if the result goes back as well. It wins an addition only where x is there already: the transfer alone takes
 # as long as the addition on the CPU, or longer.
 

@@ -27,8 +27,9 @@ from devlab.explore.pictures.crossover import (
 from devlab.explore.scene import Words
 from devlab.sim import clock
 from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE
+from devlab.watching.memory import duration
 
-FEE = CUDA_LIKE.launch + CUDA_LIKE.shortest
+COPY, PRODUCT = (began + CUDA_LIKE.shortest for began in (CUDA_LIKE.launch, CUDA_LIKE.product))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -45,9 +46,9 @@ def explorer():
 
 def product(n: float, data: str) -> float:
     """Return what a product in float32 should take on the simulated chip, written down anew."""
-    way = n * n * 4 / CUDA_LIKE.pageable + FEE
+    way = n * n * 4 / CUDA_LIKE.pageable + COPY
     ways = {STAYS: 0.0, COMES: way, RETURNS: 2 * way}[data]
-    return ways + FEE + max(2 * n**3 / CUDA_LIKE.rate, 12 * n * n / CUDA_LIKE.bandwidth)
+    return ways + PRODUCT + max(2 * n**3 / CUDA_LIKE.rate, 12 * n * n / CUDA_LIKE.bandwidth)
 
 
 @pytest.mark.parametrize("data", [STAYS, COMES])
@@ -132,23 +133,24 @@ def test_where_the_spreads_overlap_two_sizes_are_said(explorer):
         assert faults(scene) == []
         return scene.caption, written(scene)
 
-    caption, texts = shown(lambda side: around(7e-6 * (side / 90) ** 2, 1.5))
-    assert "sim:0 becomes faster somewhere between n = 75 and n = 110; at n = 91" in caption
+    # Were the device's product as long at every size, the CPU would be as fast at n = 90.
+    caption, texts = shown(lambda side: around(PRODUCT * (side / 90) ** 2, 1.5))
+    assert "sim:0 becomes faster somewhere between n = 74 and n = 110; at n = 91" in caption
     assert {
-        "between n = 75 and n = 110",
-        "n = 91: the CPU takes 7.16 µs, sim:0 7.33 µs: too close to tell",
+        "between n = 74 and n = 110",
+        "n = 91: the CPU takes 10.2 µs, sim:0 10.3 µs: too close to tell",
     } <= texts
     caption, texts = shown(lambda side: around(device[side].middle, 1.2))
     assert "the times are too close to tell who is faster" in caption
     caption, texts = shown(lambda side: Took(1e-3, 1e-6 if side < 64 else 1e-3, 1e-3))
-    assert "sim:0 is faster from n = 50 on at the latest" in caption
-    assert "n = 50 at the latest" in texts
+    assert "sim:0 is faster from n = 51 on at the latest" in caption
+    assert "n = 51 at the latest" in texts
     caption, texts = shown(lambda side: Took(1e-6, 1e-6, 1e-6 if side < 64 else 1e-3))
     assert "sim:0 is not faster before n =" in caption
     assert any(words.startswith("not before n =") for words in texts)
-    caption, texts = shown(lambda side: exactly(7e-6 * (side / 90) ** 2))
+    caption, texts = shown(lambda side: exactly(PRODUCT * (side / 90) ** 2))
     assert "sim:0 is faster from about n = 92 on" in caption
-    assert caption.endswith("the CPU takes 7.16 µs, sim:0 7.33 µs: equally long.")
+    assert caption.endswith("the CPU takes 10.2 µs, sim:0 10.3 µs: equally long.")
 
 
 def test_a_disturbed_run_moves_neither_the_time_nor_its_spread(monkeypatch):
@@ -162,12 +164,20 @@ def test_a_disturbed_run_moves_neither_the_time_nor_its_spread(monkeypatch):
 
 def test_two_times_are_compared_at_the_side_that_is_dragged_to(explorer):
     """The handle has a stop for each side, and a dot can be clicked; the gap between the two is drawn."""
-    assert "n = 128: sim:0 takes 7.66 µs, the CPU 11.9 µs: 1.6 times as long" in written(explorer.scene)
+    device, cpu = product(128, STAYS), HOST.call + 2 * 128**3 / HOST.rate
+    words = (
+        f"n = 128: sim:0 takes {duration(device)}, the CPU {duration(cpu)}: {cpu / device:.2g} times as long"
+    )
+    assert words in written(explorer.scene)
     handle = shape(explorer.scene, "handle")
     assert [stop.asks["set"]["looked_at"] for stop in handle.stops] == explorer.state.sides
     explorer.set(**handle.stops[0].asks["set"])
     scene = explorer.scene
-    assert "n = 8: the CPU takes 1.02 µs, sim:0 7 µs: 6.9 times as long" in written(scene)
+    device, cpu = product(8, STAYS), HOST.call + 12 * 8**2 / HOST.bandwidth
+    words = (
+        f"n = 8: the CPU takes {duration(cpu)}, sim:0 {duration(device)}: {device / cpu:.2g} times as long"
+    )
+    assert words in written(scene)
     handle, dots = shape(scene, "handle"), [shape(scene, "cpu 8"), shape(scene, "sim:0 8")]
     middles = [dot.y + dot.high / 2 for dot in dots]
     assert handle.x + handle.wide / 2 == dots[0].x + dots[0].wide / 2
@@ -221,11 +231,11 @@ def shape(scene, name):
 def test_the_first_picture_says_where_and_that_nothing_was_measured(explorer):
     """In the picture and in the words."""
     assert written(explorer.scene) >= {
-        "CPU, modelled", "sim:0, simulated", "← CPU faster", "sim:0 faster →", "n = 110",
+        "CPU, modelled", "sim:0, simulated", "← CPU faster", "sim:0 faster →", "n = 120",
         "n, where x is n × n in float32; x is there already",
     }  # fmt: skip
     assert explorer.words.startswith("Simulated: for x @ x in float32, where x is there already, sim:0 is")
-    assert "faster from about n = 110 on" in explorer.words
+    assert "faster from about n = 120 on" in explorer.words
     assert explorer.words.endswith(
         "The CPU is modelled, too: four cores, 384 GFLOP/s in float32, 51 GB/s, 1 µs a call."
     )
@@ -239,7 +249,7 @@ def test_each_control_changes_picture_and_words(explorer):
     assert "the CPU is faster up to n = 512" in written(explorer.scene)
     assert "the CPU is faster up to n = 512" in explorer.words
     explorer.set(operation="x @ x", dtype="float16", data=STAYS)
-    assert "n = 23" in written(explorer.scene)
+    assert "n = 26" in written(explorer.scene)
     assert "n, where x is n × n in float16; x is there already" in written(explorer.scene)
 
 
@@ -267,7 +277,7 @@ def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
     assert share == pytest.approx(1 / 13)
     assert times(state, "cpu") == {8: exactly(8e-6)}
     assert faults(draw(state)) == []
-    assert describe(state).count("at n = 8 sim:0 takes 7 µs, the CPU 8 µs") == 1
+    assert describe(state).count("at n = 8 the CPU takes 8 µs, sim:0 10 µs") == 1
     assert [share for share, _ in steps][-1] == 1
 
 
@@ -364,7 +374,7 @@ def test_the_default_device_and_the_rules_are_heeded():
         torch.set_default_device(None)
     with sim.rules("mps"):
         assert times(state, "sim:0")[8].middle == pytest.approx(
-            2 * (MPS_LIKE.launch + MPS_LIKE.shortest), rel=0.01
+            MPS_LIKE.launch + MPS_LIKE.product + 2 * MPS_LIKE.shortest, rel=0.01
         )
     assert times(state, "sim:0") == before
 

@@ -23,4 +23,4 @@ def test_what_a_page_asks_for_is_done_in_the_thread_of_the_cells():
 
     asyncio.run(ask_from_another_thread())
     assert threads == [threading.main_thread()]
-    assert "the epoch takes 377 µs" in explorer.scene.caption
+    assert "the epoch takes 389 µs" in explorer.scene.caption

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from explore.fitting import faults
+from explore.fitting import extent, faults
 
 import devlab.sim
 from devlab import palette
@@ -14,12 +14,21 @@ from devlab.explore.origin import source
 from devlab.explore.pictures import timeline
 from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, EARLY, NEVER, PROGRAMS, offered, run
 from devlab.explore.scene import Words
+from devlab.sim.specs import CUDA_LIKE
+from devlab.watching.memory import duration
 from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, WAITING
 
 devlab.sim.enable()
 SIM = "sim:0"
 IN_THE_LOOP, AFTER_IT = "a loss printed in the loop", "losses printed at the end"
 ONE_STREAM, TWO_STREAMS = "a batch in the same stream", "a batch in a second stream"
+LAUNCH, PRODUCT = CUDA_LIKE.launch, CUDA_LIKE.product
+# What the device takes for a product, for one of a batch, for the mean of a product and for bringing a batch.
+RUNNING, OF_A_BATCH = (CUDA_LIKE.shortest + 2 * rows * 512**2 / CUDA_LIKE.rate for rows in (512, 128))
+MEAN = CUDA_LIKE.shortest + 4 * 512**2 / CUDA_LIKE.bandwidth
+BRINGING = CUDA_LIKE.shortest + 4 * 128 * 512 / CUDA_LIKE.pinned
+# The host waits from the two launches of a loss until its number is there.
+STARTED, THERE = PRODUCT + LAUNCH, PRODUCT + RUNNING + MEAN + CUDA_LIKE.shortest
 
 
 @pytest.fixture
@@ -150,7 +159,8 @@ def test_a_click_on_a_line_plays_the_program_up_to_there(picture):
     assert [text for text in written(picture) if "prints" in text] == ["2 prints 1.0"]
     assert "host 4 0" not in shapes(picture)
     assert picture.scene.caption == (
-        "Simulated: up to line 3, it takes 93.3 µs, and the host waits for 37.6 µs of that, at line 2."
+        f"Simulated: up to line 3, it takes {duration(THERE + PRODUCT + RUNNING + MEAN)}, "
+        f"and the host waits for {duration(THERE - STARTED)} of that, at line 2."
     )
     picture.set(shown=1)
     assert "Statement 1 of 7" in picture.words
@@ -190,16 +200,18 @@ def test_the_run_before_stays_as_an_outline_and_the_difference_is_written(pictur
     outline = shapes(picture)["before copying 2 0"]
     assert (outline.x, outline.wide) == (bar.x, bar.wide)
     assert (outline.during, outline.fill, outline.hatched) == (None, "", False)
-    assert outline.says == (
-        "before: line 2: sim:0 copies for .to(), 23.8 µs, from 40.1 µs to 64 µs, simulated"
-    )
+    start = PRODUCT + RUNNING
+    when = f"from {duration(start)} to {duration(start + BRINGING)}, simulated"
+    assert outline.says == f"before: line 2: sim:0 copies for .to(), {duration(BRINGING)}, {when}"
     assert "about as long as before" in picture.scene.caption
     picture.set(program=TWO_STREAMS)
     assert shapes(picture)["before host 4 0"].hatched  # where the host synchronized at the end
-    difference = "takes 50.4 µs, 1.5 times shorter than before"
+    beside, after = (PRODUCT + RUNNING + waited + OF_A_BATCH for waited in (0.0, BRINGING))
+    shorter = f"{after / beside:.2g} times shorter than before"
+    difference = f"takes {duration(beside)}, {shorter}"
     assert f"the program {difference}" in written(picture)
     assert difference in picture.scene.caption
-    assert "1.5 times shorter than before (a batch in the same stream)" in picture.words
+    assert f"{shorter} (a batch in the same stream)" in picture.words
     assert shapes(picture)["end before"].points[0][0] > shapes(picture)["head"].points[0][0]
 
 
@@ -215,7 +227,7 @@ def test_the_scale_is_the_same_wherever_the_host_synchronizes(picture):
     assert ends[2] > ends[1] == pytest.approx(ends[0])
     picture.set(program="bring the result home")
     assert "400 µs" in written(picture)
-    picture.set(program=ONE_STREAM)  # which takes 84 µs; the run before took 363
+    picture.set(program=ONE_STREAM)  # which takes 90 µs; the run before took 369
     assert "400 µs" in written(picture)
 
 
@@ -223,7 +235,7 @@ def test_what_happens_comes_about_in_its_time(picture):
     """Each bar from its start to its end, in shares of the playing time; the head goes all the way."""
     picture.set(synchronize=NEVER)
     end = picture.state.done.end
-    for name, span in (("host 1 0", (0, 5e-6)), ("computing 3 0", (end - 35.14e-6, end))):
+    for name, span in (("host 1 0", (0, PRODUCT)), ("computing 3 0", (end - RUNNING, end))):
         assert shapes(picture)[name].during == pytest.approx([moment / end for moment in span], abs=1e-3)
     head = shapes(picture)["head"]
     assert head.during == (0.0, 1.0)
@@ -262,7 +274,12 @@ def test_a_bar_has_the_colour_of_who_is_busy_and_says_what_it_is(picture):
     drawn = shapes(picture)
     wait, copy = drawn["host 3 0"], drawn["copying 3 0"]
     assert (wait.hatched, wait.fill, copy.hatched, copy.fill) == (True, "", False, palette.COPY)
-    assert wait.says == "line 3: the host waits in .cpu(), 303 µs, from 10 µs to 313 µs, simulated"
+    relu, bringing = (4 * 512**2 * one for one in (2 / CUDA_LIKE.bandwidth, 1 / CUDA_LIKE.pageable))
+    home = PRODUCT + RUNNING + relu + bringing + 2 * CUDA_LIKE.shortest
+    assert wait.says == (
+        f"line 3: the host waits in .cpu(), {duration(home - STARTED)}, "
+        f"from {duration(STARTED)} to {duration(home)}, simulated"
+    )
     assert drawn["host 3 0 label"].words == "3 waits"
     for row in (1, 2, 4):
         host, device = drawn[f"host {row} 0"], drawn[f"computing {row} 0"]
@@ -283,7 +300,7 @@ def test_below_a_line_stands_how_long_it_keeps_the_host(picture):
     """In proportion, and hatched where the host waits."""
     picture.set(program=IN_THE_LOOP, synchronize=NEVER)
     start, wait = shapes(picture)["spent 1 0"], shapes(picture)["spent 2 0"]
-    assert wait.wide / start.wide == pytest.approx(37.6 / 5, rel=0.01)
+    assert wait.wide / start.wide == pytest.approx((THERE - STARTED) / PRODUCT, rel=0.01)
     assert (start.hatched, wait.hatched) == (False, True)
 
 
@@ -294,6 +311,20 @@ def test_every_text_can_be_read_in_every_state(picture, program, synchronize):
     for shown in (1, timeline.MOST):
         state = replace(picture.state, program=program, synchronize=synchronize, shown=shown)
         assert faults(picture.draw(state)) == []
+
+
+@pytest.mark.parametrize("before", PROGRAMS)
+@pytest.mark.parametrize("synchronize", [NEVER, ALWAYS])
+def test_prints_stand_side_by_side_however_long_the_run_before_was(picture, before, synchronize):
+    """None is written over another, and none over its own moment, at which the head may stand."""
+    state = replace(picture.state, program=IN_THE_LOOP, synchronize=synchronize, before=(before, ALWAYS))
+    scene = picture.draw(state)
+    assert faults(scene) == []
+    drawn = {shape.id: shape for shape in scene.shapes}
+    for key in ("2", "4", "6"):
+        left, _, right, _ = extent(drawn[f"prints {key}"])
+        at = drawn[f"host {key} 0"].x + drawn[f"host {key} 0"].wide
+        assert right < at or left > at
 
 
 def test_without_an_accelerator_the_host_does_all_the_work(monkeypatch):

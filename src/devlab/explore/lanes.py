@@ -131,12 +131,13 @@ class Chart:
             taken += f", {compared(self.end, before)}"
         x = self.x(self.end)
         self.line(
-            "head", (x, self.top), (x, self.bottom), edge=INK, thick=2,
+            "head", (x, self.top + 16), (x, self.bottom), edge=INK, thick=2,
             during=(0.0, 1.0), comes=(x - LEFT, 0.0),
         )  # fmt: skip
         left = self.end > 0.42 * self.scale  # where there is more room for the words
-        side = {"anchor": "end"} if left else {"anchor": "start"}
-        self.words("takes", x + (-8 if left else 8), self.top + 8, taken, self.end, bold=True, **side)
+        wide = LETTER * len(taken)
+        x, anchor = (max(x - 8, wide), "end") if left else (min(x + 8, WIDE - wide), "start")
+        self.words("takes", x, self.top + 8, taken, self.end, bold=True, anchor=anchor)
 
 
 def compared(now: float, before: float) -> str:

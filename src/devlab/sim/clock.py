@@ -218,7 +218,7 @@ def launch(index: int, moved: int, operations: float = 0.0, operator: str = "") 
         start = time.perf_counter() - _origin
     else:
         spec = engines.spec
-        start = _now = _now + spec.launch
+        start = _now = _now + (spec.product if operations else spec.launch)
     seconds = moved / spec.bandwidth
     if operations and operations / spec.rate > seconds:
         seconds = operations / spec.rate

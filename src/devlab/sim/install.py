@@ -212,6 +212,7 @@ _accelerator_names |= {
 
 def _route() -> None:
     """Put every replacement in its place."""
+    private.leave_uncompiled(torch_sim.current_stream)  # compiled code calls it before all else
     for name, function in _accelerator_names.items():
         setattr(torch.accelerator, name, function)
         if hasattr(torch.accelerator.memory, name):  # torch 2.11 has fewer names there

@@ -8,7 +8,7 @@ import contextlib
 import ctypes
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 
 import torch
@@ -258,3 +258,10 @@ def _steps(capsule: object) -> list[int]:
             return []
         return [strides[place] for place in dimensions if shape[place] > 1]
     return []
+
+
+def leave_uncompiled(function: Callable) -> None:
+    """Keep `torch.compile` from compiling a function's frame and those within; imports no compiler."""
+    frames = torch._C._dynamo.eval_frame
+    skip = frames._FrameAction.SKIP
+    frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))

@@ -11,7 +11,7 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Choice, Number
 from devlab.explore.explorer import Explorer
-from devlab.explore.lanes import GHOST, LEFT, RIGHT, Chart, compared
+from devlab.explore.lanes import GHOST, LEFT, LETTER, RIGHT, Chart, compared
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, Scene
 from devlab.panel import listed
@@ -358,22 +358,23 @@ def _draw_lanes(chart: Chart, state: State, parts: list[Part]) -> None:
 
 
 def _write_prints(chart: Chart, state: State, done: Run) -> None:
-    """Write above the host what it prints, at the time at which it does."""
-    for row, text in done.printed.items():
+    """Write above the host what it prints, after the time at which it does, or before where room is short."""
+    room, keys = RIGHT, list(state.lines)
+    for row, text in reversed(done.printed.items()):
         at = max((span.end for span in done.lanes[HOST] if _row(span) <= row), default=0.0)
-        x, key = chart.x(at), list(state.lines)[row - 1]
-        x, side = (x - 6, {"anchor": "end"}) if at > 0.6 * chart.scale else (x + 6, {"anchor": "start"})
-        chart.words(f"prints {key}", x, PRINTS, f"{row} prints {text}", at, **side)
+        words = f"{row} prints {text}"
+        x, wide, anchor = chart.x(at) + 6, LETTER * len(words), "start"
+        if x + wide > room:  # up to the words that come later
+            x, anchor = min(x - 12, room), "end"
+        chart.words(f"prints {keys[row - 1]}", x, PRINTS, words, at, anchor=anchor)
+        room = x - 6 - wide * (anchor == "end")
 
 
 def caption(state: State) -> str:
     """Say in a sentence how long it takes, where the host waits, and what is read too early."""
     done, before = state.done, state.done_before
-    taken = (
-        f"the program takes {duration(done.end)}"
-        if state.whole
-        else f"up to line {state.reached}, it takes {duration(done.end)}"
-    )
+    name = "the program" if state.whole else f"up to line {state.reached}, it"
+    taken = f"{name} takes {duration(done.end)}"
     if before and state.whole:
         taken += f", {compared(done.end, before.end)}"
     rows = sorted({_row(span) for span in done.waits})
@@ -393,9 +394,7 @@ def describe(state: State) -> str:
     """Say how long the host waited, which device was done first, and what was printed."""
     done, before = run(state.statements, state.device), state.done_before
     host = max(span.end for span in done.lanes[HOST])
-    device = max(
-        (span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans), default=0.0
-    )
+    device = max([0.0, *(span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans)])
     if state.device == "cpu":
         told = f"there is no accelerator here, so the host does all the work itself, in {duration(host)}"
     else:
