@@ -389,7 +389,7 @@ class KeepsTheGraph(Mean):
         return x - self.mean
 
 
-@wrong("the result is cut off from x", row="both are updated in place")
+@wrong("the result is cut off from x: no layer before this one can learn", row="both are updated in place")
 class NothingLearnsThroughIt(Mean):
     @torch.no_grad()
     def forward(self, x):
@@ -399,7 +399,10 @@ class NothingLearnsThroughIt(Mean):
         return x - self.mean
 
 
-@wrong("the result in eval mode is cut off from x", row="eval mode leaves both alone")
+@wrong(
+    "the result in eval mode is cut off from x: no layer before this one can learn",
+    row="eval mode leaves both alone",
+)
 class CutOffInEvalMode(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -483,7 +486,10 @@ class OnlyWhereGraphsAreMade(nn.Module):
         return x - self.mean
 
 
-@wrong("forward moved `mean` to", row="a move or a reload in between changes nothing")
+@wrong(
+    "forward moved `mean` to {second}, where x was: a module is moved by `.to` alone",
+    row="a move or a reload in between changes nothing",
+)
 class MovesItself(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -723,7 +729,10 @@ class LearnsWithoutGradients(PullsTheMean):
         return x - self.mean
 
 
-@wrong("from before the update", row="a move or a reload in between changes nothing")
+@wrong(
+    "the result is x minus the mean from before the update",
+    row="a move or a reload in between changes nothing",
+)
 class OldMeanWithoutGradients(PullsTheMean):
     def forward(self, x):
         old = self.mean.clone()

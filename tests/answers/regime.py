@@ -94,7 +94,7 @@ def answer(operations, moved, rate, chip):
     return max(times, key=times.get), operations / moved
 
 
-@wrong("the result's bytes are missing", row=FLOAT32_INTENSITY)
+@wrong("the result's bytes are missing: it is written, and that takes bandwidth, too", row=FLOAT32_INTENSITY)
 def without_the_result(rows, inner, columns, dtype, chip):
     operations, _, rate = counts(rows, inner, columns, dtype, chip)
     return answer(operations, dtype.itemsize * (rows * inner + inner * columns), rate, chip)
@@ -106,13 +106,16 @@ def always_four_bytes(rows, inner, columns, dtype, chip):
     return answer(operations, 4 * (rows * inner + inner * columns + rows * columns), rate, chip)
 
 
-@wrong("each term takes a multiplication and an addition", row=FLOAT32_INTENSITY)
+@wrong(
+    "the operations are twice as many: each term takes a multiplication and an addition",
+    row=FLOAT32_INTENSITY,
+)
 def without_the_factor_two(rows, inner, columns, dtype, chip):
     _, moved, rate = counts(rows, inner, columns, dtype, chip)
     return answer(rows * inner * columns, moved, rate, chip)
 
 
-@wrong("one addition fewer than it has terms", row=FLOAT32_INTENSITY)
+@wrong("a sum was counted with one addition fewer than it has terms", row=FLOAT32_INTENSITY)
 def one_addition_fewer(rows, inner, columns, dtype, chip):
     _, moved, rate = counts(rows, inner, columns, dtype, chip)
     return answer(rows * columns * (2 * inner - 1), moved, rate, chip)
@@ -130,64 +133,64 @@ def bits_for_bytes(rows, inner, columns, dtype, chip):
     return answer(operations, 8 * moved, rate, chip)
 
 
-@wrong("the intensity is operations ÷ bytes", row=FLOAT32_INTENSITY)
+@wrong("that is bytes ÷ operations: the intensity is operations ÷ bytes", row=FLOAT32_INTENSITY)
 def bytes_for_each_operation(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     return answer(operations, moved, rate, chip)[0], moved / operations
 
 
-@wrong("the lesson's estimate", row=FLOAT32_INTENSITY)
+@wrong("rows ÷ 2 is the lesson's estimate for a layer that is large beside its rows", row=FLOAT32_INTENSITY)
 def half_the_rows(rows, inner, columns, dtype, chip):
     return answer(*counts(rows, inner, columns, dtype, chip), chip)[0], rows / 2
 
 
-@wrong("read again for every term", row=FLOAT32_INTENSITY)
+@wrong("the matrices' numbers were read again for every term: each is read once", row=FLOAT32_INTENSITY)
 def nothing_is_read_once(rows, inner, columns, dtype, chip):
     operations, _, rate = counts(rows, inner, columns, dtype, chip)
     return answer(operations, dtype.itemsize * (operations + rows * columns), rate, chip)
 
 
-@wrong("rounded to a whole number", row=FLOAT32_INTENSITY)
+@wrong("the intensity was rounded to a whole number", row=FLOAT32_INTENSITY)
 def whole_numbers(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     return answer(operations, moved, rate, chip)[0], float(operations // moved)
 
 
-@wrong("not the operations ÷ the bytes", row=FLOAT32_INTENSITY)
+@wrong("not the operations ÷ the bytes that are read and written", row=FLOAT32_INTENSITY)
 def the_machines_balance(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     return answer(operations, moved, rate, chip)[0], rate / chip["bandwidth"]
 
 
-@wrong("a tuple of the regime and the intensity", row=FLOAT32_INTENSITY)
+@wrong("the result is a str, not a tuple of the regime and the intensity", row=FLOAT32_INTENSITY)
 def the_regime_alone(rows, inner, columns, dtype, chip):
     return answer(*counts(rows, inner, columns, dtype, chip), chip)[0]
 
 
-@wrong("the regime comes first", row=FLOAT32_INTENSITY)
+@wrong("the regime comes first, and the intensity second", row=FLOAT32_INTENSITY)
 def the_intensity_first(rows, inner, columns, dtype, chip):
     return answer(*counts(rows, inner, columns, dtype, chip), chip)[::-1]
 
 
-@wrong("no name of a regime", row=FLOAT32_INTENSITY)
+@wrong("that is no name of a regime: they are three, in small letters", row=FLOAT32_INTENSITY)
 def in_other_words(rows, inner, columns, dtype, chip):
     name, intensity = answer(*counts(rows, inner, columns, dtype, chip), chip)
     return name.capitalize(), intensity
 
 
-@wrong("is a `return` missing?", row=FLOAT32_INTENSITY)
+@wrong("the result is None: is a `return` missing?", row=FLOAT32_INTENSITY)
 def printed(rows, inner, columns, dtype, chip):
     print(answer(*counts(rows, inner, columns, dtype, chip), chip))
 
 
-@wrong("the launch was left out", row=LONGEST)
+@wrong("the launch was left out: it is one of the three times", row=LONGEST)
 def without_the_launch(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     intensity = operations / moved
     return ("compute" if intensity > rate / chip["bandwidth"] else "bandwidth"), intensity
 
 
-@wrong("half_rate was left out", row=HALF_RATE)
+@wrong("half_rate was left out: 16-bit floats have a rate of their own", row=HALF_RATE)
 def without_the_half_rate(rows, inner, columns, dtype, chip):
     operations, moved, _ = counts(rows, inner, columns, dtype, chip)
     return answer(operations, moved, chip["rate"], chip)
@@ -199,13 +202,13 @@ def always_the_half_rate(rows, inner, columns, dtype, chip):
     return answer(operations, moved, chip["half_rate"], chip)
 
 
-@wrong("not of float16 alone", row=HALF_RATE)
+@wrong("half_rate is that of bfloat16, too, and not of float16 alone", row=HALF_RATE)
 def half_is_float16(rows, inner, columns, dtype, chip):
     operations, moved, _ = counts(rows, inner, columns, dtype, chip)
     return answer(operations, moved, chip["half_rate" if dtype == torch.float16 else "rate"], chip)
 
 
-@wrong("a high intensity means compute", row=LONGEST)
+@wrong("bandwidth and compute are the wrong way round: a high intensity means compute", row=LONGEST)
 def the_wrong_side(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     intensity = operations / moved
@@ -214,14 +217,14 @@ def the_wrong_side(rows, inner, columns, dtype, chip):
     return ("bandwidth" if intensity > rate / chip["bandwidth"] else "compute"), intensity
 
 
-@wrong("the longest decides", row=LONGEST)
+@wrong("that is the regime of the shortest time: the longest decides", row=LONGEST)
 def the_shortest(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     times = [chip["launch"], moved / chip["bandwidth"], operations / rate]
     return ("overhead", "bandwidth", "compute")[times.index(min(times))], operations / moved
 
 
-@wrong("the three go on side by side", row=LONGEST)
+@wrong("the launch was compared with the sum of the other two: the three go on side by side", row=LONGEST)
 def against_the_sum(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     moving, computing = moved / chip["bandwidth"], operations / rate
@@ -230,7 +233,7 @@ def against_the_sum(rows, inner, columns, dtype, chip):
     return ("compute" if computing > moving else "bandwidth"), operations / moved
 
 
-@wrong("need not be the longest", row=LONGEST)
+@wrong("a launch that is longer than one of the other two need not be the longest", row=LONGEST)
 def longer_than_either(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     moving, computing = moved / chip["bandwidth"], operations / rate
@@ -239,7 +242,7 @@ def longer_than_either(rows, inner, columns, dtype, chip):
     return ("compute" if computing > moving else "bandwidth"), operations / moved
 
 
-@wrong("above the balance, too", row=LONGEST)
+@wrong("above the balance, too, the launch may be the longest", row=LONGEST)
 def intensity_before_the_launch(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     if operations / moved > rate / chip["bandwidth"]:
@@ -247,7 +250,7 @@ def intensity_before_the_launch(rows, inner, columns, dtype, chip):
     return ("overhead" if chip["launch"] >= moved / chip["bandwidth"] else "bandwidth"), operations / moved
 
 
-@wrong("compared with the bytes' time alone", row=LONGEST)
+@wrong("the launch was compared with the bytes' time alone", row=LONGEST)
 def launch_against_the_bytes(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     if chip["launch"] >= moved / chip["bandwidth"]:
@@ -255,7 +258,7 @@ def launch_against_the_bytes(rows, inner, columns, dtype, chip):
     return ("compute" if operations / moved > rate / chip["bandwidth"] else "bandwidth"), operations / moved
 
 
-@wrong("27 is the reference machine's balance", row=HALF_RATE)
+@wrong("27 is the reference machine's balance in float32: each chip and dtype has its own", row=HALF_RATE)
 def one_balance_for_all(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     if chip["launch"] >= max(moved / chip["bandwidth"], operations / rate):
@@ -263,7 +266,10 @@ def one_balance_for_all(rows, inner, columns, dtype, chip):
     return ("compute" if operations / moved > 27 else "bandwidth"), operations / moved
 
 
-@wrong("the chip's bandwidth is in bytes, not in bits", row=LONGEST)
+@wrong(
+    "the time of the bytes is eight times too long: the chip's bandwidth is in bytes, not in bits",
+    row=LONGEST,
+)
 def bits_in_the_time(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     return answer(operations, 8 * moved, rate, chip)[0], operations / moved
@@ -283,7 +289,7 @@ def products_compute(rows, inner, columns, dtype, chip):
     return "compute", operations / moved
 
 
-@wrong("bytes and operations take equally long", row=EQUAL)
+@wrong("bytes and operations take equally long here, and bandwidth comes before compute", row=EQUAL)
 def the_last_of_equal_times(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     times = [
@@ -294,7 +300,7 @@ def the_last_of_equal_times(rows, inner, columns, dtype, chip):
     return sorted(times, key=lambda pair: pair[1])[-1][0], operations / moved
 
 
-@wrong("launch and bytes take equally long", row=EQUAL)
+@wrong("launch and bytes take equally long here, and overhead comes before bandwidth", row=EQUAL)
 def a_launch_that_is_longer(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     moving, computing = moved / chip["bandwidth"], operations / rate
@@ -303,7 +309,7 @@ def a_launch_that_is_longer(rows, inner, columns, dtype, chip):
     return ("compute" if computing > moving else "bandwidth"), operations / moved
 
 
-@wrong("compared with the operations' time alone", row=LONGEST)
+@wrong("the launch was compared with the operations' time alone", row=LONGEST)
 def launch_against_the_operations(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     if chip["launch"] >= operations / rate:
@@ -311,7 +317,7 @@ def launch_against_the_operations(rows, inner, columns, dtype, chip):
     return ("compute" if operations / moved > rate / chip["bandwidth"] else "bandwidth"), operations / moved
 
 
-@wrong("the balance is a rate ÷ the bandwidth", row=LONGEST)
+@wrong("the balance is a rate ÷ the bandwidth, and not the other quotient", row=LONGEST)
 def the_balance_upside_down(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     if chip["launch"] >= max(moved / chip["bandwidth"], operations / rate):
@@ -333,14 +339,14 @@ def to_six_digits(rows, inner, columns, dtype, chip):
     return name, round(intensity, 6)
 
 
-@wrong("not the operations ÷ the bytes", row=FLOAT32_INTENSITY)
+@wrong("not the operations ÷ the bytes that are read and written", row=FLOAT32_INTENSITY)
 def no_more_than_the_balance(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     name, intensity = answer(operations, moved, rate, chip)
     return name, min(intensity, rate / chip["bandwidth"])
 
 
-@wrong("launch and operations take equally long", row=EQUAL)
+@wrong("launch and operations take equally long here, and overhead comes before compute", row=EQUAL)
 def compute_before_an_equal_launch(rows, inner, columns, dtype, chip):
     operations, moved, rate = counts(rows, inner, columns, dtype, chip)
     moving, computing = moved / chip["bandwidth"], operations / rate

@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from devlab.checks import known, scene
+from devlab.checks import known, scenes
 from devlab.checks.exercise import Exercise
 from devlab.checks.expect import Mismatch
-from devlab.checks.scene import Seen, most, must
+from devlab.checks.seen import Seen, most, must
 from devlab.checks.trial import Skip, Trial
 from factory import mistakes
 
@@ -20,14 +20,14 @@ def double(tmp_path, monkeypatch):
     """An exercise of one scene, whose table is in a folder of the test's own."""
     made = Exercise("double", "00", "double(x)", ("D1",), ("twice", "x + x"))
 
-    @scene.scene(made, lambda x: 2 * x, "twice as much", asked="each number twice")
+    @scenes.scene(made, lambda x: 2 * x, "twice as much", asked="each number twice")
     def twice(trial):
         for seed in trial.seeds:
             yield "the result", trial.call(trial.randn(5, seed=seed)), 1e-6
 
-    monkeypatch.setattr(scene.Scene, "table", tmp_path / "double.json")
+    monkeypatch.setattr(scenes.Scene, "table", tmp_path / "double.json")
     yield made
-    scene.SCENES.pop()
+    scenes.SCENES.pop()
     known.read.cache_clear()
 
 
@@ -46,7 +46,7 @@ def refusal(exercise: Exercise, answer, **changes) -> Mismatch:
 def know(exercise: Exercise, **answers) -> None:
     """Write the table in which answers are known by their names."""
     words, places = list(answers), {}
-    one = scene.SCENES[-1]
+    one = scenes.SCENES[-1]
     for number, answer in enumerate(answers.values()):
         place, _, right, slip, later = mistakes.find_entry(one, Trial(answer, exercise.signature, CPU))
         places.setdefault(place, {"ours": right, "known": []})["known"].append([number, slip, later])
@@ -95,19 +95,26 @@ def test_a_mistake_keeps_its_name_under_another_rounding(double):
     assert refusal(double, lambda x: x * x * (1 + 1e-4)).headline == "squared"
 
 
+def test_what_is_inf_is_like_nothing_finite(double):
+    """A mistake that divides by zero does not lend its name to others."""
+    know(double, divided=lambda x: x / 0, shared=lambda x: x + 3)
+    assert refusal(double, lambda x: 3 + x).headline == "shared"
+    assert refusal(double, lambda x: 5 + x).headline == "the values of the result are wrong"
+
+
 def test_a_table_of_other_inputs_says_nothing(double, monkeypatch):
     """Our own answer's print must match, or the general words stand."""
     know(double, squared=lambda x: x * x)
-    kept = json.loads(scene.SCENES[-1].table.read_text(encoding="utf-8"))
+    kept = json.loads(scenes.SCENES[-1].table.read_text(encoding="utf-8"))
     kept["rows"]["twice as much"]["the result#0"]["ours"][4][0] += 1
-    scene.SCENES[-1].table.write_text(json.dumps(kept), encoding="utf-8")
+    scenes.SCENES[-1].table.write_text(json.dumps(kept), encoding="utf-8")
     known.read.cache_clear()
     assert refusal(double, lambda x: x * x).headline == "the values of the result are wrong"
 
 
 def test_a_broken_table_does_not_break_a_verdict(double):
     """The finding is there without a name, too."""
-    scene.SCENES[-1].table.write_text('{"words": 3, "rows": 4}', encoding="utf-8")
+    scenes.SCENES[-1].table.write_text('{"words": 3, "rows": 4}', encoding="utf-8")
     assert refusal(double, lambda x: x * x).headline == "the values of the result are wrong"
 
 
@@ -115,7 +122,7 @@ def test_what_must_be_has_no_place_among_the_others():
     """An answer may give more cause to look than ours does."""
     made = Exercise("count", "00", "count(n)", ("D1",), ("one", "two"))
 
-    @scene.scene(made, lambda n: [0], "counts")
+    @scenes.scene(made, lambda n: [0], "counts")
     def counts(trial):
         for number in trial.call(2):
             yield must(number >= 0, "a number is negative")
@@ -123,12 +130,12 @@ def test_what_must_be_has_no_place_among_the_others():
 
     play(made, lambda n: [0, 1, 2])
     assert refusal(made, lambda n: [0, -1]).headline == "a number is negative"
-    scene.SCENES.pop()
+    scenes.SCENES.pop()
 
 
 def test_a_limit_gives_way_where_ours_needs_more():
     """How often the host must wait may depend on the device."""
-    compare = scene.compare
+    compare = scenes.compare
     compare(most("{} waits", 3, 1), most("{} waits", 3, 1))
     with pytest.raises(Mismatch, match="4 waits"):
         compare(most("{} waits", 4, 1), most("{} waits", 3, 1))
@@ -138,7 +145,7 @@ def test_a_scene_that_stops_here_refuses_what_it_saw_before():
     """What one device can tell is judged; the rest is skipped, in words."""
     made = Exercise("both", "00", "both(x)", ("D1",), ("one", "two"))
 
-    @scene.scene(made, lambda x: x, "stays")
+    @scenes.scene(made, lambda x: x, "stays")
     def stays(trial):
         yield "the result", trial.call(trial.randn(2))
         raise Skip("it needs two")
@@ -146,14 +153,14 @@ def test_a_scene_that_stops_here_refuses_what_it_saw_before():
     with pytest.raises(Skip, match="it needs two"):
         play(made, lambda x: x.clone())
     assert "wrong" in refusal(made, lambda x: x + 1).headline
-    scene.SCENES.pop()
+    scenes.SCENES.pop()
 
 
 def test_what_follows_from_the_answer_is_judged_by_what_follows():
     """`right` stands in the place of what ours showed."""
-    scene.compare(Seen("the loss", 2.0, 1e-6, right=2.0), Seen("the loss", 3.0, 1e-6))
+    scenes.compare(Seen("the loss", 2.0, 1e-6, right=2.0), Seen("the loss", 3.0, 1e-6))
     with pytest.raises(Mismatch, match="the loss is wrong"):
-        scene.compare(Seen("the loss", 2.0, 1e-6, right=2.5), Seen("the loss", 2.0, 1e-6))
+        scenes.compare(Seen("the loss", 2.0, 1e-6, right=2.5), Seen("the loss", 2.0, 1e-6))
 
 
 @pytest.mark.parametrize("name", mistakes.tables())

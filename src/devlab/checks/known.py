@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from devlab.checks.expect import Mismatch, is_alike
+from devlab.checks.seen import Seen
 from devlab.checks.values import on_cpu
 
 if TYPE_CHECKING:
-    from devlab.checks.scene import Seen
     from devlab.checks.trial import Trial
 
 FEW = 6  # elements of a large tensor that a print keeps where it is furthest off, and as many spread over it
@@ -46,8 +46,8 @@ class Table:
     def find_words(
         self,
         label: str,
-        seen: "Sequence[Seen]",
-        ours: "Sequence[Seen]",
+        seen: Sequence[Seen],
+        ours: Sequence[Seen],
         later: Sequence[Iterator],
         trial: "Trial",
     ) -> str:
@@ -60,8 +60,8 @@ class Table:
         if not here or len(seen) > len(ours):
             return ""
         mine, theirs = seen[-1], ours[len(seen) - 1]
-        right, home = (theirs.value, theirs.home) if mine.right is None else (mine.right, None)
-        if not matches(right, here["ours"], theirs, trial, right=0.0, home=home):
+        right = theirs.value if mine.right is None else mine.right
+        if not matches(right, here["ours"], theirs, trial, right=0.0):
             return ""  # the inputs are others than when the table was made
         found: list = []
         for known in (None, right):  # as closely as can be, then as another device may round the mistake
@@ -75,7 +75,7 @@ class Table:
 def follow(entries: list, later: Sequence[Iterator], trial: "Trial") -> list:
     """Return the entries that still show what the learner's scenes show later, until one mistake is left."""
 
-    def shows(kept: list, number: int, thing: "Seen | str | None") -> bool:
+    def shows(kept: list, number: int, thing: Seen | str | None) -> bool:
         there = kept[number] if number < len(kept) else ()
         is_print = isinstance(there, list) and not isinstance(thing, str | None)
         return matches(thing.value, there, thing, trial) if is_print else thing == there
@@ -88,7 +88,7 @@ def follow(entries: list, later: Sequence[Iterator], trial: "Trial") -> list:
     return entries
 
 
-def see_on(*scenes: Iterator) -> "Iterator[Seen | str | None]":
+def see_on(*scenes: Iterator) -> Iterator[Seen | str | None]:
     """Yield what scenes see, in words where it is a finding or an exception, and None when all have ended."""
     for scene in scenes:
         try:
@@ -101,15 +101,13 @@ def see_on(*scenes: Iterator) -> "Iterator[Seen | str | None]":
     yield None
 
 
-def name_place(seen: "Sequence[Seen]", trial: "Trial") -> str:
+def name_place(seen: Sequence[Seen], trial: "Trial") -> str:
     """Return where the last thing seen stands: its name, and how often that came before."""
     last = seen[-1]
     return f"{strip_devices(last.what, trial)}#{sum(thing.what == last.what for thing in seen) - 1}"
 
 
-def make_print(
-    value: object, trial: "Trial", right: object = None, within: float | None = None, home: object = None
-) -> list:
+def make_print(value: object, trial: "Trial", right: object = None, within: float | None = None) -> list:
     """Return a value in short; of a large tensor a few numbers, among them those furthest from `right`.
 
     >>> make_print(2.5, None), make_print([torch.float32], None)
@@ -117,7 +115,7 @@ def make_print(
     """
     if not isinstance(value, torch.Tensor):
         return ["value", type(value).__name__, write_plainly(value)]
-    form = [str(value.dtype)[6:], list(value.shape), name_home(home or value.device, trial)]
+    form = [str(value.dtype)[6:], list(value.shape), name_home(value.device, trial)]
     if not is_readable(value):
         return ["tensor", *form, None, [], 0]
     if is_readable(right) and not is_alike(value, right, within):
@@ -133,9 +131,7 @@ def make_print(
     return ["tensor", *form, numbers, sorted(places), int(flat.isnan().sum())]
 
 
-def matches(
-    value: object, kept: list, thing: "Seen", trial: "Trial", right: object = None, home: object = None
-) -> bool:
+def matches(value: object, kept: list, thing: Seen, trial: "Trial", right: object = None) -> bool:
     """Tell whether a value is the one of a print, as closely as it is judged and as devices agree.
 
     With `right` the value may also be off by a share of the print's distance from the right value; a `right`
@@ -152,7 +148,7 @@ def matches(
     where, numbers, places, nans = rest
     if not isinstance(value, torch.Tensor) or list(value.shape) != shape:
         return False
-    if dtype and [str(value.dtype)[6:], name_home(home or value.device, trial)] != [dtype, where]:
+    if dtype and [str(value.dtype)[6:], name_home(value.device, trial)] != [dtype, where]:
         return False
     if numbers is None or not is_readable(value):
         return numbers is None and not is_readable(value)
@@ -166,9 +162,10 @@ def matches(
     theirs = torch.zeros_like(other) if isinstance(right, float) else None
     if is_readable(right) and right.shape == value.shape and len(flatten(right)) == len(flat):
         theirs = flatten(right)[places]
-    if theirs is not None and places:
-        absolute += SHARE * float((other - theirs).abs().nan_to_num(0, 0, 0).max())
-    return torch.allclose(found, other, rtol=relative, atol=max(absolute, thing.within or 0), equal_nan=True)
+    off = torch.zeros_like(other) if theirs is None else (other - theirs).abs()
+    loose = (relative * other.abs() + SHARE * off).nan_to_num(0, 0, 0) + max(absolute, thing.within or 0)
+    near = ((found - other).abs() <= loose) | (found == other) | (found.isnan() & other.isnan())
+    return bool(near.all())
 
 
 def is_readable(value: object) -> bool:

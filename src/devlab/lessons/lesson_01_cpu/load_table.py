@@ -4,7 +4,8 @@ import random
 
 import torch
 
-from devlab.checks.scene import Seen, must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import Seen, must
 from devlab.checks.values import times
 from devlab.checks.verbs import kept
 from devlab.lessons.lesson_01_cpu import lesson

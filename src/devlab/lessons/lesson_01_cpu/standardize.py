@@ -3,7 +3,8 @@
 import torch
 
 from devlab.checks import cases
-from devlab.checks.scene import must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import must
 from devlab.lessons.lesson_01_cpu import lesson
 
 standardize = lesson.exercise(

@@ -3,7 +3,8 @@
 import torch
 
 from devlab.checks.probes import Built
-from devlab.checks.scene import must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import must
 from devlab.lessons.lesson_05_buffers import expect_moves, lesson
 
 causal_mask = lesson.exercise(

@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from devlab.checks.probes import Built
-from devlab.checks.scene import must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import must
 from devlab.lessons.lesson_05_buffers import lesson
 
 running_mean = lesson.exercise(

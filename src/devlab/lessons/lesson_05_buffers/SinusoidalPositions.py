@@ -5,7 +5,8 @@ from torch import nn
 
 from devlab.checks import cases, expect, verbs
 from devlab.checks.probes import Built
-from devlab.checks.scene import UNJUDGED, Seen, must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import UNJUDGED, Seen, must
 from devlab.lessons.lesson_05_buffers import expect_moves, lesson
 
 positions = lesson.exercise(

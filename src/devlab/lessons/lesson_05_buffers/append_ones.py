@@ -3,7 +3,7 @@
 import torch
 
 from devlab.checks import cases
-from devlab.checks.scene import scene
+from devlab.checks.scenes import scene
 from devlab.lessons.lesson_05_buffers import lesson
 
 append_ones = lesson.exercise(

@@ -3,7 +3,8 @@
 import torch
 
 from devlab.checks import expect
-from devlab.checks.scene import Seen, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import Seen
 from devlab.lessons.lesson_07_asynchrony import lesson
 from devlab.sim import specs
 

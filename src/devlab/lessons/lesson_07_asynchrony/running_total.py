@@ -2,7 +2,8 @@
 
 import torch
 
-from devlab.checks.scene import most, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import most
 from devlab.lessons.lesson_07_asynchrony import lesson
 
 running_total = lesson.exercise(

@@ -4,7 +4,8 @@ import torch
 
 from devlab.checks.isolation import undisturbed
 from devlab.checks.probes import Called, Graphs
-from devlab.checks.scene import most, must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import most, must
 from devlab.lessons.lesson_08_memory import books, lesson
 
 total_loss = lesson.exercise(

@@ -4,7 +4,8 @@ import torch
 
 from devlab.checks import expect, verbs
 from devlab.checks.probes import Built
-from devlab.checks.scene import must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import must
 from devlab.lessons.lesson_10_debugging import lesson, sources
 
 FixedPositions = lesson.exercise(

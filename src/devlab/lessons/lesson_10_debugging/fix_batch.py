@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from devlab.checks.isolation import seed_generators
-from devlab.checks.scene import scene
+from devlab.checks.scenes import scene
 from devlab.lessons.lesson_10_debugging import lesson, see_gradients, unchanged, watched_straight
 
 fix_batch = lesson.exercise(

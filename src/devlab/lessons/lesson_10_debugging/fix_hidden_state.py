@@ -5,7 +5,7 @@ from torch import nn
 
 from devlab.checks import cases
 from devlab.checks.isolation import seed_generators
-from devlab.checks.scene import scene
+from devlab.checks.scenes import scene
 from devlab.lessons.lesson_10_debugging import lesson, see_gradients, sources, unchanged, watched_straight
 
 fix_hidden_state = lesson.exercise(

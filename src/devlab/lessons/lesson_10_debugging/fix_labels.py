@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from devlab.checks.scene import scene
+from devlab.checks.scenes import scene
 from devlab.lessons.lesson_10_debugging import lesson, make_logits, see_gradients, sources, watched_straight
 
 fix_labels = lesson.exercise(

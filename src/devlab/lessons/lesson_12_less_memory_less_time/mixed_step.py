@@ -4,7 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks.scene import Seen, most, must, scene
+from devlab.checks.scenes import scene
+from devlab.checks.seen import Seen, most, must
 from devlab.lessons.lesson_12_less_memory_less_time import (
     CLASSES,
     FEATURES,

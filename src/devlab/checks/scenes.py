@@ -9,6 +9,7 @@ answer is seen to do what a known mistake does, the headline is the words for th
 import contextlib
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,57 +22,10 @@ from devlab.checks.exercise import Exercise
 from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults
 from devlab.checks.probes import Endless
+from devlab.checks.seen import UNJUDGED, Seen
 from devlab.checks.trial import Skip, Trial
 from devlab.checks.values import on_cpu, times
 from devlab.checks.verbs import causes
-
-UNJUDGED = object()  # the value of a thing that another row judges
-
-
-class Seen(NamedTuple):
-    """One thing that a scene saw; a scene may yield the first three fields alone, as a tuple.
-
-    `what` names the thing. Numbers may differ by `within`, or by `rel` of the largest number expected.
-    `asked` says what the task wanted, and `got` what came, where the values alone do not tell. `right` is the
-    right value where that follows from what the answer did before; otherwise it is what our answer showed.
-
-    A thing with `most` is a number that must not be larger, unless ours is; `events` are what was counted,
-    and `noun` names each. A thing with `must` has to be true, and `what` is the headline where it is not.
-    """
-
-    what: str
-    value: object = None
-    within: float | None = None
-    asked: str = ""
-    got: object = None
-    rel: float = 0.0
-    right: object = None
-    most: float | None = None
-    events: Sequence = ()
-    noun: str = "time"
-    must: bool = False
-    home: torch.device | None = None  # where a tensor of ours was, before it was remembered on the CPU
-
-
-def most(what: str, value: float | Sequence, limit: float, asked: str = "", noun: str = "time") -> Seen:
-    """See a number, or how many events a log has, that must not exceed a limit.
-
-    `what` may hold `{}`, the number; `{times}`, the number with its noun; and `{causes}` of the events.
-
-    >>> most("{} waits", [], 1).value
-    0
-    """
-    events, value = ((), value) if isinstance(value, int | float) else (value, len(value))
-    return Seen(what, value, most=limit, asked=asked or f"at most {limit}", events=events, noun=noun)
-
-
-def must(condition: object, headline: str, asked: str = "", got: object = "") -> Seen:
-    """See something that has to be so; a scene may look at it as often as the answer gives cause to.
-
-    >>> must(2 < 3, "two is not less than three").value
-    True
-    """
-    return Seen(headline, bool(condition), asked=asked, got=got, must=True)
 
 
 class Scene(NamedTuple):
@@ -161,7 +115,8 @@ def name_mistake(
     try:
         if trial.seeds[0]:  # the table was made with the numbers of seed 0, and a grader asks for others
             play(scene, beside(trial, trial.answer, seed=0))
-        with contextlib.closing(see_later(scene, trial)) as later:
+        with contextlib.closing(see_later(scene, trial)) as later, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a scene goes on with what its own first difference forbids
             words = known.read(scene.table).find_words(scene.label, seen, ours, (rest, later), trial)
     except Exception as again:  # a look-up that fails must not break the verdict
         words = again.headline if getattr(again, "known", False) else ""
