@@ -230,3 +230,10 @@ def test_a_stretch_shorter_than_a_column_is_still_seen():
         Span(0.54, 0.55, STARTING, "", None),
     ]
     assert paint(lane, 1.0, 10) == [STARTING, "", "", "", "", WAITING, "", "", "", ""]
+
+
+def test_a_border_on_a_columns_own_does_not_flicker():
+    """A span that ends where a column does is not drawn in the next one, whatever its last digits are."""
+    for off in (-1e-13, 0.0, 1e-13):
+        lane = [Span(0.0, 0.3 + off, STARTING, "a", None), Span(0.3 + off, 0.5, WAITING, "b", None)]
+        assert paint(lane, 1.0, 10) == [STARTING] * 3 + [WAITING] * 2 + [""] * 5

@@ -126,8 +126,8 @@ def paint(lane: Iterable[Span], total: float, columns: int) -> list[str]:
     shares: list[dict[str, float]] = [{} for _ in range(columns)]
     width = total / columns if total else 1.0
     for span in lane:
-        first = min(columns - 1, int(span.start / width))
-        last = min(columns - 1, max(first, -int(-span.end // width) - 1))
+        first = min(columns - 1, int(span.start / width + NEAR))
+        last = min(columns - 1, max(first, math.ceil(span.end / width - NEAR) - 1))
         for column in range(first, last + 1):
             part = min(span.end, (column + 1) * width) - max(span.start, column * width)
             share = shares[column]
@@ -136,6 +136,7 @@ def paint(lane: Iterable[Span], total: float, columns: int) -> list[str]:
 
 
 COLUMNS = 72
+NEAR = 1e-6  # of a column: sums of seconds are not exact, and a border may lie on a column's own
 SIGNS = {STARTING: "▪", STAGING: "▓", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
 MOST_WAITS = 5
 
