@@ -47,7 +47,11 @@ def shown(exercise: Exercise, answer: Answer) -> list[str]:
 
 def file_of(exercise: Exercise) -> Path:
     """Return the file in which an exercise is judged."""
-    return Path(inspect.getfile(exercise.rows[0].judge)) if exercise.rows else package(exercise.lesson)
+    return (
+        Path(inspect.getfile(inspect.unwrap(exercise.rows[0].judge)))
+        if exercise.rows
+        else package(exercise.lesson)
+    )
 
 
 def package(lesson: str) -> Path:

@@ -491,7 +491,7 @@ def a_zero_makes_a_column_constant(x):
     return ((x - x.mean(0)) / x.std(0)).masked_fill(constant, 0)
 
 
-@wrong("values", row="mean 0 and deviation 1 in each column")
+@wrong("the values of the result are wrong", row="mean 0 and deviation 1 in each column")
 def a_zero_leaves_a_column_undivided(x):
     spread = x.std(0)
     return (x - x.mean(0)) / torch.where((x == 0).any(0) | (spread == 0), 1, spread)
