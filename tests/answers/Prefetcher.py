@@ -108,7 +108,7 @@ class WithAQueueOfTwo(Base):
             yield there
 
 
-@wrong("was copied over while work still read it", row="no batch's memory is used again while work reads it")
+@wrong("was copied over while work still read it", row="no batch's memory is reused while work reads it")
 class AsAnIterator:
     def __init__(self, loader, device):
         self.loader, self.device = loader, device
@@ -583,7 +583,7 @@ class FiveAhead(Base):
             yield t
 
 
-@wrong("was copied over while work still read it", row="no batch's memory is used again while work reads it")
+@wrong("was copied over while work still read it", row="no batch's memory is reused while work reads it")
 class NextStartedLast(Base):
     def __iter__(self):
         if self.stream is None:
@@ -714,12 +714,12 @@ class WithoutNumbers(Base):
             yield moved(batch, "meta")
 
 
-@wrong("was copied over while work still read it", row="no batch's memory is used again while work reads it")
+@wrong("was copied over while work still read it", row="no batch's memory is reused while work reads it")
 class NothingKeepsTheMemory(OneAheadByEvents, WithoutWaits):
     """As most programs write it: on an H200, 175 of 200 sums were wrong."""
 
 
-@wrong("was copied over while work still read it", row="no batch's memory is used again while work reads it")
+@wrong("was copied over while work still read it", row="no batch's memory is reused while work reads it")
 class TheSideStreamWaitsForItself(OneAheadByEvents):
     """In the block the side stream is the current one."""
 
@@ -732,7 +732,7 @@ class TheSideStreamWaitsForItself(OneAheadByEvents):
         return there, self.stream.record_event()
 
 
-@wrong("was copied over while work still read it", row="no batch's memory is used again while work reads it")
+@wrong("was copied over while work still read it", row="no batch's memory is reused while work reads it")
 class KeepsTensorsAlone(NothingKeepsTheMemory):
     def __iter__(self):
         for batch in super().__iter__():
@@ -741,7 +741,7 @@ class KeepsTensorsAlone(NothingKeepsTheMemory):
             yield batch
 
 
-@wrong("was copied over while work still read it", row="no batch's memory is used again while work reads it")
+@wrong("was copied over while work still read it", row="no batch's memory is reused while work reads it")
 class KeptForTheSideStream(NothingKeepsTheMemory):
     """Of the stream that allocated the memory the allocator knows already."""
 
@@ -787,7 +787,7 @@ class ThreeBuffers(Base):
         return there
 
 
-@wrong("was copied over while work still read it", row="no batch's memory is used again while work reads it")
+@wrong("was copied over while work still read it", row="no batch's memory is reused while work reads it")
 class ThreeBuffersThatNothingWaitsFor(ThreeBuffers):
     """The memory stays, and the next copy into it does not wait for the work on the last one."""
 

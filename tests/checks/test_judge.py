@@ -320,7 +320,7 @@ def test_a_row_that_needs_two_accelerators_takes_no_pass_away():
         result = judge(exercise, lambda x: x + x, bench()[:2])
         assert result.passed
         assert result.points == 2
-        assert result.headline == "passed, as far as one accelerator can tell"
+        assert result.headline == "passed, as far as this machine can tell"
         assert result.rows[-1].outcomes["sim:0"] is Outcome.SKIPPED
         assert f"not judged    {NEEDS_TWO}" in result.text()
         everywhere = judge(exercise, lambda x: x + x)

@@ -82,7 +82,7 @@ def test_no_link_leads_out_of_a_students_folder(lesson, laid):
 def test_pages_are_handed_out_beside_the_exercises(laid):
     """The questions name the lesson that answers each, for the lessons are not in that folder."""
     page = (laid / "handout" / "questions.md").read_text(encoding="utf-8")
-    assert "Pinned memory (lesson 04)" in page
+    assert "Without waiting (lesson 04)" in page
     assert "](" not in page
 
 

@@ -14,7 +14,7 @@ from devlab.checks.isolation import fresh_defaults, preserved_state
 from devlab.checks.placeholder import holder, is_placeholder
 from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
-from devlab.checks.trial import NEEDS_TWO, Caller, Skip, Trial
+from devlab.checks.trial import Caller, Elsewhere, Skip, Trial
 from devlab.checks.values import shorten
 from devlab.devices import bench
 
@@ -30,7 +30,8 @@ class Finding:
 
     `cause` tells one fault from another, None where that is not known; `assumed` says that the row stopped at
     something that it takes for granted, which is no finding about its own question. `step` is what to do
-    next, where a hint is not the thing; `endless` says that the learner's code did not end.
+    next, where a hint is not the thing; `endless` says that the learner's code did not end, `elsewhere` that
+    another machine can judge the row.
     """
 
     outcome: Outcome
@@ -40,6 +41,7 @@ class Finding:
     assumed: bool = False
     step: str = ""
     endless: bool = False
+    elsewhere: bool = False
 
 
 Table = Sequence[Sequence[Finding | None]]
@@ -137,7 +139,7 @@ INSIDE = re.compile(r" \(when checking argument (?:for argument \w+ )?in method 
 def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
     """Return the finding of the row `label` that an exception stopped."""
     if isinstance(stopped, Skip):
-        return Finding(Outcome.SKIPPED, str(stopped))
+        return Finding(Outcome.SKIPPED, str(stopped), elsewhere=isinstance(stopped, Elsewhere))
     if isinstance(stopped, Mismatch):
         found = [("expected", stopped.expected), ("got", stopped.got)]
         cause = ("found", same_words(stopped.headline))
@@ -384,8 +386,8 @@ def _verdict(
 def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
     """Return why a row was judged on no device: an answer with such a row has not passed.
 
-    A row that needs two accelerators takes no pass away on a machine that has one. A skipped row with details
-    comes first, because the details say what a learner can do about the skip.
+    A row that only another machine can judge takes no pass away. A skipped row with details comes first,
+    because the details say what a learner can do about the skip.
     """
     skipped = [one for one in _skipped(table) if one.details]
     if skipped:
@@ -394,7 +396,7 @@ def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
     for row in table:
         found = [one for one in row if one] or [NO_ACCELERATOR]
         judged = any(one.outcome is Outcome.PASSED for one in found)
-        if none_passed or not (judged or any(one.headline == NEEDS_TWO for one in found)):
+        if none_passed or not (judged or any(one.elsewhere for one in found)):
             return found[0]
     return None
 
@@ -406,5 +408,6 @@ def _skipped(table: Table) -> list[Finding]:
 def _passed(table: Table) -> Finding:
     """Return the finding of an answer that passes, with the reasons why a row was not judged on a device."""
     reasons = list(dict.fromkeys(one.headline for one in _skipped(table)))
-    headline = "passed, as far as one accelerator can tell" if NEEDS_TWO in reasons else "passed"
+    partly = any(one.elsewhere for one in _skipped(table))
+    headline = "passed, as far as this machine can tell" if partly else "passed"
     return Finding(Outcome.PASSED, headline, (("not judged", "\n".join(reasons)),) if reasons else ())

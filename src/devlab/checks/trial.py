@@ -23,6 +23,10 @@ class Skip(Exception):
     """A row cannot be judged on this machine; the message says why."""
 
 
+class Elsewhere(Skip):
+    """A row can be judged on another machine alone, which the message names: it takes no pass away here."""
+
+
 class Caller:
     """Calls the learner's code for the rows of a judgement.
 
@@ -121,7 +125,7 @@ class Trial:
         """
         found = self.other()
         if found.type == "cpu":
-            raise Skip(NEEDS_TWO)
+            raise Elsewhere(NEEDS_TWO)
         return found
 
     @contextlib.contextmanager

@@ -7,7 +7,7 @@ import torch
 
 from devlab.checks import cases, expect
 from devlab.checks.probes import CountingLoader
-from devlab.checks.trial import Skip
+from devlab.checks.trial import Elsewhere
 from devlab.lessons.lesson_07_asynchrony import Work, lesson
 from devlab.sim import clock, events, races, rule
 from devlab.watching.watch import watch
@@ -197,7 +197,7 @@ def _large(trial, parts: int, first: int = 1, size: int = SIZE) -> list:
 
 def _require_streams(trial) -> None:
     if trial.device.type == "mps" or (trial.device.type == "sim" and rule.following() == "mps"):
-        raise Skip("an Apple GPU has one stream: DEVLAB_DEVICE=sim judges it")
+        raise Elsewhere("an Apple GPU has one stream; DEVLAB_DEVICE=sim judges it on simulated devices")
 
 
 class _Reader:
@@ -388,7 +388,7 @@ def _in_the_way(trial, parts: int) -> str:
     return ""
 
 
-@Prefetcher.row("no batch's memory is used again while work reads it", only="accelerator")
+@Prefetcher.row("no batch's memory is reused while work reads it", only="accelerator")
 def kept_while_read(trial):
     _require_streams(trial)
     for parts in (1, 2):
