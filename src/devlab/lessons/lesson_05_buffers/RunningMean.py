@@ -117,13 +117,13 @@ def in_place(t):
 def eval_mode(t):
     made = Built(t, 3).to(t.device)
     made(rows(t, 5, 3, t.seeds[0]))
-    before = made.buffer("mean").clone(), made.buffer("count").clone()
+    before = made.buffer("count").clone(), made.buffer("mean").clone()
     made.module.eval()
     x = rows(t, 4, 3, t.seeds[1])
     for when, grad in ((" in evaluation mode", True), (" in evaluation mode, under torch.no_grad()", False)):
         with torch.set_grad_enabled(grad):
             got = made(x)
-        for name, old in zip(("mean", "count"), before, strict=True):
+        for name, old in zip(("count", "mean"), before, strict=True):
             yield must(torch.equal(old, made.buffer(name)), f"forward changed `{name}`{when}", "as it was")
         yield f"the result{when}", got.detach(), 1e-4
     yield from gradient(made, x, " in eval mode")
