@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from weakref import ref
 
 import torch
-from torch import AcceleratorError  # a function that names `torch` itself is compiled by Dynamo
 
 from devlab.sim import clock, events, private
 from devlab.sim.allocator import Block
@@ -50,7 +49,7 @@ def check_index(index: int) -> int:
     """
     if not 0 <= index < _count:
         there = " and ".join(f"{NAME}:{number}" for number in range(_count))
-        raise AcceleratorError(
+        raise torch.AcceleratorError(
             f"{NAME} error: invalid device ordinal: {NAME}:{index} was asked for, simulated here: {there}"
         )
     return index
