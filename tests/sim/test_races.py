@@ -520,3 +520,18 @@ def test_a_copy_that_lands_and_an_operator_never_wait_for_each_other():
     threading.Thread(target=clock.deliver, daemon=True).start()
     assert ended.wait(10)
     clock.deliver()
+
+
+def test_apples_gpu_reads_ordinary_memory_when_the_copys_turn_comes():
+    """PyTorch lends it the host's pages (issues 189690 and 139550), where CUDA stages the bytes at once."""
+    found = {}
+    for rules in ("cuda", "mps"):
+        with devlab.sim.rules(rules), devlab.sim.races():
+            square = torch.ones(512, 512, device="sim:0")
+            for _ in range(20):
+                square @ square
+            source = torch.ones(8)
+            copied = source.to("sim:0", non_blocking=True)
+            source.zero_()
+            found[rules] = copied.cpu().tolist()
+    assert found == {"cuda": [1.0] * 8, "mps": [0.0] * 8}

@@ -104,7 +104,7 @@ def _found(source: torch.Tensor, into: int) -> torch.Tensor:
 def _arrives(
     target: torch.Tensor, source: torch.Tensor, non_blocking: bool, operator: str = "aten::copy_"
 ) -> bool:
-    """Let the clock run for a copy into a device; return whether the copy leaves pinned memory later."""
+    """Let the clock run for a copy into a device; return whether the host's memory is read later."""
     into, out_of = target.get_device(), source.get_device()
     if into == out_of:
         clock.launch(into, source.nbytes + target.nbytes, 0.0, operator)
@@ -123,7 +123,8 @@ def _arrives(
         clock.wait_until(end)
         if clock.failures:
             clock.notice(into, waited=True)
-    return way.pinned and not way.blocking
+    # A copy to Apple's GPU reads the host's pages when its turn comes, pinned or not (PyTorch's Copy.mm).
+    return not way.blocking and (way.pinned or bool(data.refusals))
 
 
 def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
