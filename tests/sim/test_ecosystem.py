@@ -182,6 +182,22 @@ def test_function_transforms(device):
     assert torch.func.hessian(lambda a: (a**3).sum())(x[0]).device == device
 
 
+COMPILED = """
+import torch
+import devlab.sim
+devlab.sim.enable()
+function = lambda x: torch.relu(x * 2 + 1)
+compiled = torch.compile(function, backend=lambda graph, _: graph.forward, dynamic=True)
+print([list(compiled(torch.ones(rows, 4, device="sim:0")).shape) for rows in (3, 5)])
+"""
+
+
+def test_the_first_compilation_of_a_process_may_ask_for_the_current_stream():
+    """Dynamo asks through `torch.accelerator` while it compiles, and must not begin to compile the answer."""
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
+    assert done.stdout == "[[3, 4], [5, 4]]\n", done.stderr[-1000:]
+
+
 def test_compile_with_the_eager_backend(device):
     """The traced model computes what the model computes."""
     model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to(device), torch.randn(2, 4, device=device)
