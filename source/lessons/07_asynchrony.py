@@ -392,7 +392,7 @@ guess.was(nearest(took[32] / took[1], 1, 8, 32))
 # %% [markdown] facts=["J2", "J3", "J4"]
 # Up to the balance more rows are nearly free: the time goes into fetching the weights, and they are fetched
 # once, for one plate or for 32. Beyond it the time grows with the rows, and the rate stays just below the
-# roof. An H200 shows the same in bfloat16, in which its measured balance is 187, with weights of 4096 × 4096:
+# roof. An H200 shows the same in bfloat16, in which its measured balance is 188, with weights of 4096 × 4096:
 #
 # | rows | 1 | 32 | 256 | 512 | 1024 | 4096 |
 # |---|---|---|---|---|---|---|

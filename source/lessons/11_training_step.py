@@ -958,8 +958,8 @@ folder.cleanup()
 # by a boolean mask; and every transfer from or to the CPU without `non_blocking=True`.
 #
 # **Transfers.** To a CUDA device with `non_blocking=True` the host goes on at once where its memory is
-# pinned. From pageable memory it stages the bytes first, and behind more than some MiB it waits for the
-# device. On `mps` leave the argument out. What comes to the CPU without blocking may be read only after a
+# pinned. From pageable memory it stages the bytes first, and for a large tensor it waits for the device.
+# On `mps` leave the argument out. What comes to the CPU without blocking may be read only after a
 # synchronization.
 #
 # **Memory.**

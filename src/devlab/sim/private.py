@@ -64,6 +64,7 @@ AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(AutocastKey)
 CPU_AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(_find("_C.DispatchKey.AutocastCPU"))
 convolution_backend = _find("_C._select_conv_backend")
 jit_builtins = _find("jit._builtins")
+compiled_frames = _find("_C._dynamo.eval_frame")
 CPU_KEY = _find("_C.DispatchKey.CPU")
 COMPOSITE_KEYS = (
     _find("_C.DispatchKey.CompositeExplicitAutograd"),
@@ -262,6 +263,5 @@ def _steps(capsule: object) -> list[int]:
 
 def leave_uncompiled(function: Callable) -> None:
     """Keep `torch.compile` from compiling a function's frame and those within; imports no compiler."""
-    frames = torch._C._dynamo.eval_frame
-    skip = frames._FrameAction.SKIP
-    frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
+    skip = compiled_frames._FrameAction.SKIP
+    compiled_frames.set_code_exec_strategy(function.__code__, compiled_frames._FrameExecStrategy(skip, skip))

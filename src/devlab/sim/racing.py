@@ -150,7 +150,7 @@ class Step:
         self.reads: list[Record] = []
         self.args, self.kwargs = self._places(args), {key: self._places(kwargs[key]) for key in kwargs}
         self.made: dict[int, Place] = {}
-        self.writes: dict[int, Write | None] = {}  # by the address of the storage in the host's memory
+        self.writes: dict[int, Write | None] = {}  # by the identity of the record written to
         self.overwritten: list[tuple[Record, int, numpy.ndarray, numpy.ndarray]] = []
 
     def _places(self, value):
@@ -300,8 +300,8 @@ def _looking_as_at(
 ) -> Iterator[None]:
     """Let memory look as at a moment in a block, and note what the block writes, which ends at `end`.
 
-    None means the end of the current stream's work when the block has ended. The writes are also noted as
-    those of a `step`; `_note` has `whole`.
+    None means the end of the current stream's work when the block has ended. A `step` notes the writes as its
+    own. `whole` says that the block writes all of the memory.
     """
     global _inside
     with _lock:
