@@ -16,19 +16,18 @@ import torch
 from bank import ANSWERS, Answer, load
 
 from devlab.checks import known, scenes, waiting
-from devlab.checks.exercise import exercises
+from devlab.checks.exercise import exercises, find
 from devlab.checks.isolation import fresh_defaults, preserved_state
 from devlab.checks.trial import Trial
 from devlab.devices import simulated_accelerators
 
 DEVICES = (torch.device("cpu"), *simulated_accelerators())
-FLAT = re.compile(r"\[[^\[\]{}]*\]")
 
 
 def tables() -> dict[str, Path]:
     """Return the path of the table of each exercise that has scenes, by the exercise's name."""
-    exercises()  # imports them all
-    return {one.exercise.name: one.table for one in scenes.SCENES}
+    rows = [row for exercise in exercises() for row in exercise.rows if row.scene]
+    return {row.scene.exercise.name: row.scene.table for row in rows}
 
 
 def digest(table: Path) -> str:
@@ -49,15 +48,16 @@ def make(name: str, table: Path) -> str:
     rows: dict[str, dict[str, dict]] = {}
     wrong = [answer for answer in load(ANSWERS / f"{name}.py") if answer.fragment is not None]
     for answer in wrong:
-        for one in scenes.SCENES:
-            if one.exercise.name == name:
-                for device in DEVICES:
-                    add_entry(rows.setdefault(one.label, {}), words, one, answer, device)
+        for row in find(name).rows:
+            for device in DEVICES if row.scene else ():
+                if row.label in answer.rows and row.applies_to(device, DEVICES):
+                    add_entry(rows.setdefault(row.label, {}), words, row.scene, answer, device)
     for place in [place for places in rows.values() for place in places.values()]:
-        for entry in place["known"]:
-            if not any(look_alike(entry, other) for other in place["known"]):
-                entry[2] = []
+        counts = [count_later(entry, place["known"]) for entry in place["known"]]
+        for entry, count in zip(place["known"], counts, strict=True):
+            del entry[2][count:]
         place["known"] = [e for n, e in enumerate(place["known"]) if e not in place["known"][:n]]
+    rows = {label: places for label, places in rows.items() if places}
     return write({"made from": digest(table), "words": words, "rows": rows})
 
 
@@ -65,9 +65,6 @@ def add_entry(
     places: dict, words: list[str], one: scenes.Scene, answer: Answer, device: torch.device
 ) -> None:
     """Add what a wrong answer shows first that differs from ours, on a device, to the places of its row."""
-    row = next(row for row in one.exercise.rows if row.label == one.label)
-    if not row.applies_to(device, DEVICES):
-        return
     others = tuple(other for other in DEVICES if other != device)
     trial = Trial(answer.code, one.exercise.signature, device, others)
     with preserved_state(), waiting.watched(), warnings.catch_warnings(action="ignore"):
@@ -127,12 +124,24 @@ def find_entry(one: scenes.Scene, trial: Trial) -> tuple | None:
     return known.name_place(seen, trial), differs.headline, kept, slip, later
 
 
-def look_alike(entry: list, other: list) -> bool:
-    """Tell whether an entry could be taken for another mistake's by the prints of what each shows first."""
-    (_, mine, _), (_, theirs, _) = entry, other
-    if entry[0] == other[0] or mine[0] != theirs[0] or mine[2] != theirs[2]:
-        return False
-    if mine[0] == "value" or None in (mine[4], theirs[4]):
+def count_later(entry: list, entries: list[list]) -> int:
+    """Return how many of the things seen later tell an entry from the other mistakes' that look alike."""
+    rivals = [other for other in entries if other[0] != entry[0] and are_near(other[1], entry[1])]
+    apart = [
+        next(
+            (n for n, both in enumerate(zip(entry[2], other[2], strict=False)) if not are_near(*both)),
+            known.LATER,  # a closer look than this may tell them apart
+        )
+        for other in rivals
+    ]
+    return max(apart, default=-1) + 1
+
+
+def are_near(mine: list | str | None, theirs: list | str | None) -> bool:
+    """Tell whether two prints, or the words of two endings, could be taken for one another."""
+    if not (isinstance(mine, list) and isinstance(theirs, list)) or "value" in (mine[0], theirs[0]):
+        return mine == theirs
+    if mine[2] != theirs[2] or None in (mine[4], theirs[4]):
         return mine == theirs
     numbers, others = (dict(zip(kept[5], kept[4], strict=True)) for kept in (mine, theirs))
     return all(near(number, others[place]) for place, number in numbers.items() if place in others)
@@ -146,6 +155,6 @@ def near(one: float | str, other: float | str) -> bool:
 
 
 def write(table: dict) -> str:
-    """Return a table as JSON in which each list of plain values has a line, so that a diff can be read."""
-    text = json.dumps(table, ensure_ascii=False, indent=1)
-    return FLAT.sub(lambda found: " ".join(found[0].split()), text) + "\n"
+    """Return a table as JSON with a line for each place and each entry, so that a diff can be read."""
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"))
+    return re.sub(r'(?<=,)(?=\[\d+,\[|"[^"]*":\{)', "\n", text) + "\n"

@@ -94,7 +94,7 @@ def weight_given_to_backward(model, batches, optimizer, device):
     return float(total)
 
 
-@wrong("that is the mean of the batches' means: a small batch counts like a large one", row=LOSS)
+@wrong("the batches' means were averaged: a small batch counts like a large one", row=LOSS)
 def mean_of_means(model, batches, optimizer, device):
     total = 0
     optimizer.zero_grad()

@@ -27,7 +27,6 @@ def double(tmp_path, monkeypatch):
 
     monkeypatch.setattr(scenes.Scene, "table", tmp_path / "double.json")
     yield made
-    scenes.SCENES.pop()
     known.read.cache_clear()
 
 
@@ -46,7 +45,7 @@ def refusal(exercise: Exercise, answer, **changes) -> Mismatch:
 def know(exercise: Exercise, **answers) -> None:
     """Write the table in which answers are known by their names."""
     words, places = list(answers), {}
-    one = scenes.SCENES[-1]
+    one = exercise.rows[-1].scene
     for number, answer in enumerate(answers.values()):
         place, _, right, slip, later = mistakes.find_entry(one, Trial(answer, exercise.signature, CPU))
         places.setdefault(place, {"ours": right, "known": []})["known"].append([number, slip, later])
@@ -105,16 +104,16 @@ def test_what_is_inf_is_like_nothing_finite(double):
 def test_a_table_of_other_inputs_says_nothing(double, monkeypatch):
     """Our own answer's print must match, or the general words stand."""
     know(double, squared=lambda x: x * x)
-    kept = json.loads(scenes.SCENES[-1].table.read_text(encoding="utf-8"))
+    kept = json.loads(double.rows[0].scene.table.read_text(encoding="utf-8"))
     kept["rows"]["twice as much"]["the result#0"]["ours"][4][0] += 1
-    scenes.SCENES[-1].table.write_text(json.dumps(kept), encoding="utf-8")
+    double.rows[0].scene.table.write_text(json.dumps(kept), encoding="utf-8")
     known.read.cache_clear()
     assert refusal(double, lambda x: x * x).headline == "the values of the result are wrong"
 
 
 def test_a_broken_table_does_not_break_a_verdict(double):
     """The finding is there without a name, too."""
-    scenes.SCENES[-1].table.write_text('{"words": 3, "rows": 4}', encoding="utf-8")
+    double.rows[0].scene.table.write_text('{"words": 3, "rows": 4}', encoding="utf-8")
     assert refusal(double, lambda x: x * x).headline == "the values of the result are wrong"
 
 
@@ -130,7 +129,6 @@ def test_what_must_be_has_no_place_among_the_others():
 
     play(made, lambda n: [0, 1, 2])
     assert refusal(made, lambda n: [0, -1]).headline == "a number is negative"
-    scenes.SCENES.pop()
 
 
 def test_a_limit_gives_way_where_ours_needs_more():
@@ -153,7 +151,6 @@ def test_a_scene_that_stops_here_refuses_what_it_saw_before():
     with pytest.raises(Skip, match="it needs two"):
         play(made, lambda x: x.clone())
     assert "wrong" in refusal(made, lambda x: x + 1).headline
-    scenes.SCENES.pop()
 
 
 def test_what_follows_from_the_answer_is_judged_by_what_follows():

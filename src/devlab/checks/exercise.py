@@ -20,6 +20,7 @@ class Row(NamedTuple):
     label: str
     judge: Callable
     only: str | None = None
+    scene: object = None  # what `devlab.checks.scenes` plays, where the row is a scene
 
     def applies_to(self, device: torch.device, devices: Sequence[torch.device] = ()) -> bool:
         """Tell whether this is judged on one of the bench's devices.
@@ -35,7 +36,7 @@ class Row(NamedTuple):
         return device in (accelerators[:1] if self.only == "first accelerator" else accelerators)
 
 
-@dataclass
+@dataclass(eq=False)
 class Exercise:
     """One task: its name is the name of the function or class that a learner writes.
 

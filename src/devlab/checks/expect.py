@@ -25,10 +25,11 @@ class Mismatch(AssertionError):
     """An answer did something other than the task asks.
 
     `headline` is the finding in a few words; `expected` and `got` are the two sides, in words. `assumed` says
-    that the row took for granted what failed (`Trial.assumed`).
+    that the row took for granted what failed (`Trial.assumed`), `named` whether wrong values are those of a
+    known mistake.
     """
 
-    assumed = False
+    assumed, named = False, None
 
     def __init__(self, headline: str, expected: str = "", got: str = ""):
         super().__init__(headline)

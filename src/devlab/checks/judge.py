@@ -22,6 +22,7 @@ from devlab.devices import bench
 VARIES = re.compile(r"\b(cpu|cuda|mps|sim|xpu|meta)(:\d+)?\b|\d+")
 STOPPED = (Outcome.FAILED, Outcome.ERROR)
 LONGEST_LINE = 160
+NAMED = ("named",)  # the cause of wrong values after a mistake that was named
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Finding:
     `cause` tells one fault from another, None where that is not known; `assumed` says that the row stopped at
     something that it takes for granted, which is no finding about its own question. `step` is what to do
     next, where a hint is not the thing; `endless` says that the learner's code did not end, `elsewhere` that
-    another machine can judge the row.
+    another machine can judge the row. `named` tells whether wrong values are those of a known mistake.
     """
 
     outcome: Outcome
@@ -42,6 +43,7 @@ class Finding:
     step: str = ""
     endless: bool = False
     elsewhere: bool = False
+    named: bool | None = None
 
 
 Table = Sequence[Sequence[Finding | None]]
@@ -60,7 +62,8 @@ def outcomes_of(table: Table) -> list[list[Outcome | None]]:
     """Return the outcome of each row on each device.
 
     A row that stopped at a fault that a row above it reports on that device, or at what it takes for
-    granted, was not reached.
+    granted, was not reached; nor was one that found values wrong that no known mistake explains, where a row
+    above it has named a mistake.
     """
     told: list[set[tuple]] = [set() for _ in (table[0] if table else ())]
     found = []
@@ -71,10 +74,9 @@ def outcomes_of(table: Table) -> list[list[Outcome | None]]:
 
 def _outcome(finding: Finding, told: set[tuple]) -> Outcome:
     if finding.outcome in STOPPED:
-        if finding.assumed or finding.cause in told:
+        if finding.assumed or finding.cause in told or (finding.named is False and NAMED in told):
             return Outcome.NOT_REACHED
-        if finding.cause:
-            told.add(finding.cause)
+        told |= {cause for cause in (finding.cause, finding.named and NAMED) if cause}
     return finding.outcome
 
 
@@ -143,7 +145,8 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
     if isinstance(stopped, Mismatch):
         found = [("expected", stopped.expected), ("got", stopped.got)]
         cause = ("found", same_words(stopped.headline))
-        return Finding(Outcome.FAILED, stopped.headline, details(trial, found), cause, stopped.assumed)
+        found = details(trial, found)
+        return Finding(Outcome.FAILED, stopped.headline, found, cause, stopped.assumed, named=stopped.named)
     if isinstance(stopped, waiting.TooLong):
         return _endless(stopped, trial)
     if failure_of(stopped) and where_raised(stopped):  # the row waited for what the answer launched

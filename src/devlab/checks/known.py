@@ -76,7 +76,9 @@ def follow(entries: list, later: Sequence[Iterator], trial: "Trial") -> list:
     """Return the entries that still show what the learner's scenes show later, until one mistake is left."""
 
     def shows(kept: list, number: int, thing: Seen | str | None) -> bool:
-        there = kept[number] if number < len(kept) else ()
+        if number >= len(kept):  # the table goes no further: this mistake was told from all others before
+            return True
+        there = kept[number]
         is_print = isinstance(there, list) and not isinstance(thing, str | None)
         return matches(thing.value, there, thing, trial) if is_print else thing == there
 
@@ -120,7 +122,7 @@ def make_print(value: object, trial: "Trial", right: object = None, within: floa
         return ["tensor", *form, None, [], 0]
     if is_readable(right) and not is_alike(value, right, within):
         form[0] = form[2] = None  # the numbers tell the mistake, whatever dtype and device they came in
-    flat, digits = flatten(value), 17 if value.dtype in (torch.float64, torch.complex128) else 9
+    flat, digits = flatten(value), 17 if value.dtype in (torch.float64, torch.complex128) else 7
     places = set(range(len(flat)))
     if len(flat) > 2 * FEW:
         places = {round(step * (len(flat) - 1) / (FEW - 1)) for step in range(FEW)}

@@ -18,7 +18,7 @@ import torch
 
 from devlab.checks import expect, known, waiting
 from devlab.checks.calls import AnswerRaised, where_raised
-from devlab.checks.exercise import Exercise
+from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults
 from devlab.checks.probes import Endless
@@ -36,15 +36,11 @@ class Scene(NamedTuple):
     program: Callable[[Trial], Iterator]
     ours: tuple[Callable, ...]
     asked: str
-    only: str | None
 
     @property
     def table(self) -> Path:
         """Return the path of the exercise's known mistakes, beside the file that judges it."""
         return Path(self.program.__code__.co_filename).with_suffix(".json")
-
-
-SCENES: list[Scene] = []
 
 
 def scene(
@@ -70,9 +66,9 @@ def scene(
     """
 
     def add(program: Callable) -> Callable:
-        made = Scene(exercise, label, program, ours if isinstance(ours, tuple) else (ours,), asked, only)
-        SCENES.append(made)
-        exercise.row(label, only)(functools.wraps(program)(lambda trial: play(made, trial)))
+        made = Scene(exercise, label, program, ours if isinstance(ours, tuple) else (ours,), asked)
+        judge = functools.wraps(program)(lambda trial: play(made, trial))
+        exercise.rows += (Row(label, judge, only, made),)
         return program
 
     return add
@@ -119,32 +115,37 @@ def name_mistake(
             warnings.simplefilter("ignore")  # a scene goes on with what its own first difference forbids
             words = known.read(scene.table).find_words(scene.label, seen, ours, (rest, later), trial)
     except Exception as again:  # a look-up that fails must not break the verdict
-        words = again.headline if getattr(again, "known", False) else ""
+        words = again.headline if getattr(again, "named", False) else ""
     trial.last_call, trial.situation = call, situation
-    if words:
-        found = Mismatch(words, found.expected, found.got)
-        found.known = True
+    found, wrong = (
+        Mismatch(words or found.headline, found.expected, found.got),
+        found.headline.endswith(" wrong"),
+    )
+    found.named = True if words else False if wrong else None
     return found
 
 
-_remembered: dict[tuple, list[Seen]] = {}
-
-
-def see_ours(scene: Scene, number: int, trial: Trial) -> list[Seen]:
+def see_ours(scene: Scene, number: int, trial: Trial) -> tuple[Seen, ...]:
     """Return what the scene sees of an answer of ours on the trial's device, with the trial's inputs.
 
     It is played once, to its end, and remembered under all that changes rounding or rules.
     """
-    arithmetic = torch.get_float32_matmul_precision(), torch.get_num_threads(), following(trial.device)
-    key = (scene.program, number, trial.device, trial.others, trial.seeds, arithmetic)
-    if key not in _remembered:
-        fresh_defaults()
-        _remembered[key] = []
-        with contextlib.suppress(Skip):  # the learner's play meets what this machine cannot show, and says so
-            for thing in see(scene, beside(trial, scene.ours[number])):
-                if not thing.must:
-                    _remembered[key].append(bring_home(thing))
-    return _remembered[key]
+    rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), following(trial.device)
+    return remember(scene, number, trial.signature, trial.device, trial.others, trial.seeds[0], rounding)
+
+
+@functools.cache  # the memory of this is out of a submission's reach, as a dict's is not
+def remember(
+    scene: Scene, number: int, signature: str, device: torch.device, others: tuple, seed: int, rounding: tuple
+) -> tuple[Seen, ...]:
+    """Play an answer of ours as a trial of these facts, and return what the scene sees of it."""
+    fresh_defaults()
+    found = []
+    with contextlib.suppress(Skip):  # the learner's play meets what this machine cannot show, and says so
+        for thing in see(scene, Trial(scene.ours[number], signature, device, others, seed)):
+            if not thing.must:
+                found.append(bring_home(thing))
+    return tuple(found)
 
 
 def following(device: torch.device) -> str:
@@ -195,11 +196,12 @@ def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
 def see_later(scene: Scene, trial: Trial) -> Iterator[Seen]:
     """Yield what the later scenes of the exercise see of the answer, which tells two mistakes apart."""
     side = "cpu" if trial.device.type == "cpu" else "accelerator"
-    for other in SCENES[SCENES.index(scene) + 1 :]:
-        if other.exercise is scene.exercise and other.only in (None, side):
+    rows = scene.exercise.rows
+    for row in rows[[row.scene for row in rows].index(scene) + 1 :]:
+        if row.scene and row.only in (None, side):
             fresh_defaults()
             with contextlib.suppress(Exception):
-                yield from see(other, beside(trial, trial.answer))
+                yield from see(row.scene, beside(trial, trial.answer))
 
 
 def compare(mine: Seen, ours: Seen | None) -> None:
