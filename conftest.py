@@ -70,7 +70,7 @@ def progress_file(progress_files, monkeypatch):
     The doctests of `src` have one, too: what they print must not depend on what was tried on this machine,
     and they must not write into its file.
     """
-    from devlab.checks import progress
+    from devlab.learner import progress
 
     path = next(progress_files)
     monkeypatch.setenv("DEVLAB_PROGRESS", str(path))

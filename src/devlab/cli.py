@@ -147,7 +147,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _progress(arguments: argparse.Namespace) -> int:
-    from devlab.checks.overview import progress
+    from devlab.learner.overview import progress
 
     shown = progress()
     return 1 if arguments.save is not None and shown.save(arguments.save).path is None else 0

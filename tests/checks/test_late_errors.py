@@ -10,9 +10,9 @@ import devlab.sim
 from devlab.checks import expect
 from devlab.checks.calls import noticed
 from devlab.checks.exercise import Exercise
-from devlab.checks.isolation import preserved_state
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
+from devlab.checks.settings import preserved_state
 from devlab.classroom.engine import worker
 from devlab.devices import bench
 

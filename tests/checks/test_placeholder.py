@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 import devlab
-from devlab.checks import progress
 from devlab.checks.check import verdict
 from devlab.checks.placeholder import STUB, is_blank, is_printed
 from devlab.checks.result import Outcome
+from devlab.learner import progress
 
 ROOT = Path(__file__).parents[2]
 

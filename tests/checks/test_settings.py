@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 import torch
 
-from devlab.checks import isolation, verbs
+from devlab.checks import settings, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.exercise import Exercise, find
-from devlab.checks.isolation import Changed
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
+from devlab.checks.settings import Changed
 from devlab.checks.trial import Trial
 from devlab.devices import bench
 
@@ -48,10 +48,10 @@ def test_each_setting_is_named_and_put_back(name):
         CHANGES[name]()
         return 2 * x
 
-    before = isolation.now()
+    before = settings.now()
     with pytest.raises(Changed, match=f"changed the {name} of the whole program"):
         trial_of(double).call(3)
-    assert isolation.now() == before
+    assert settings.now() == before
 
 
 def test_what_was_there_before_is_put_back_by_us_as_well():
@@ -231,7 +231,7 @@ MAY_CHANGE = {
 @pytest.mark.parametrize("way", MAY_CHANGE)
 def test_an_answer_that_may_change_a_setting_is_told_by_its_code(way):
     """Whatever it calls is looked at, by whichever way it holds that."""
-    assert isolation.may_change(MAY_CHANGE[way])
+    assert settings.may_change(MAY_CHANGE[way])
 
 
 def test_most_answers_cannot_change_a_setting():
@@ -246,6 +246,6 @@ def test_most_answers_cannot_change_a_setting():
             with torch.no_grad():
                 return self.linear(x) + len([2 * y for y in x])
 
-    assert not isolation.may_change(Adds)
-    assert not isolation.may_change(Adds().forward)
-    assert not isolation.may_change(lambda x: Adds()(x.to("cpu")))
+    assert not settings.may_change(Adds)
+    assert not settings.may_change(Adds().forward)
+    assert not settings.may_change(lambda x: Adds()(x.to("cpu")))

@@ -10,10 +10,11 @@ import types
 import pytest
 import torch
 
-from devlab.checks import calls, exercise, expect, pretend, progress, result
+from devlab.checks import calls, exercise, expect, pretend, result
 from devlab.checks.trial import Trial
 from devlab.classroom.engine import worker
 from devlab.classroom.engine.seal import APART, KEPT, OFFSET, Seal, Versions, _places
+from devlab.learner import progress
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["read in place", "asked one by one"])
@@ -147,7 +148,7 @@ def test_what_is_compared_less_often_is_compared(seal, monkeypatch):
     """Before and after each exercise."""
     monkeypatch.setattr(progress, "heading", always)
     assert seal.patched() == ""
-    assert seal.broken() == "devlab.checks.progress.heading"
+    assert seal.broken() == "devlab.learner.progress.heading"
 
 
 def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import devlab.sim
-from devlab.checks.isolation import preserved_state
+from devlab.checks.settings import preserved_state
 from devlab.sim import clock, racing
 
 MIB = 1 << 20

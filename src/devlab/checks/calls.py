@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 from devlab.checks.expect import IN_NUMPY, Mismatch
+from devlab.checks.time_limits import limited
 from devlab.checks.values import UNCHANGING, copied, describe, describe_later, on_cpu
-from devlab.checks.waiting import limited
 from devlab.panel import notebook_shell
 
 # By these a decorator says that a function's parameters are others than its code's.

@@ -6,13 +6,13 @@ import types
 from collections.abc import Callable, Iterable
 
 from devlab.carried import notebook
-from devlab.checks import progress
 from devlab.checks.exercise import Exercise, exercises, find, lessons, nearest
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.placeholder import is_blank, is_printed
 from devlab.checks.result import CheckFailed, Outcome, Result
 from devlab.checks.values import a_type
 from devlab.devices import UnknownDevice
+from devlab.learner import progress
 
 
 class BadCall(Exception):

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable
 
 from devlab import carried
-from devlab.checks import progress
 from devlab.checks.check import BadCall, exercise_of, names_of_caller
 from devlab.checks.exercise import Exercise
 from devlab.checks.placeholder import is_printed
 from devlab.checks.values import times
+from devlab.learner import progress
 from devlab.panel import Note, Panel, escape, prose
 
 MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")

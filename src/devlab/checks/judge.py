@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab.checks import isolation, waiting
+from devlab.checks import settings, time_limits
 from devlab.checks.calls import AnswerRaised, failure_of, loops_around, noticed, where_raised
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
-from devlab.checks.isolation import fresh_defaults, preserved_state
 from devlab.checks.placeholder import holder, is_placeholder
 from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
+from devlab.checks.settings import fresh_defaults, preserved_state
 from devlab.checks.trial import Caller, Elsewhere, Skip, Trial
 from devlab.checks.values import shorten
 from devlab.devices import bench
@@ -147,7 +147,7 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
         cause = ("found", same_words(stopped.headline))
         found = details(trial, found)
         return Finding(Outcome.FAILED, stopped.headline, found, cause, stopped.assumed, named=stopped.named)
-    if isinstance(stopped, waiting.TooLong):
+    if isinstance(stopped, time_limits.TooLong):
         return _endless(stopped, trial)
     if failure_of(stopped) and where_raised(stopped):  # the row waited for what the answer launched
         stopped = AnswerRaised(stopped)
@@ -197,7 +197,7 @@ def _unwritten(raised: AnswerRaised, trial: Trial, at: str) -> Finding:
     return Finding(Outcome.ERROR, headline, details(trial, [("at", at)]), cause, raised.assumed, step)
 
 
-def _endless(stopped: waiting.TooLong, trial: Trial) -> Finding:
+def _endless(stopped: time_limits.TooLong, trial: Trial) -> Finding:
     at = loops_around(stopped) or where_raised(stopped)
     headline = f"your code was still running after {stopped.seconds:g} seconds, and was stopped"
     found = details(trial, [("at", at)])
@@ -240,9 +240,9 @@ def judge(
     caller = caller or Caller()
     devices = bench() if devices is None else devices
     notebook = unusable()
-    with preserved_state() as free, waiting.watched():
+    with preserved_state() as free, time_limits.watched():
         table = _judge_rows(exercise, answer, devices, seed, caller)
-        if free and main_finding(table) is None and isolation.may_change(answer):
+        if free and main_finding(table) is None and settings.may_change(answer):
             _judge_once_more(exercise, answer, devices, seed, caller, table)
     return _verdict(exercise, devices, table, notebook)
 
@@ -308,8 +308,8 @@ def judge_row(
         row.judge(trial)
         if late := noticed():
             raise late
-    except (Exception, waiting.TooLong) as stopped:
-        waiting.disarm()
+    except (Exception, time_limits.TooLong) as stopped:
+        time_limits.disarm()
         return reason(stopped, trial, row.label)
     return Finding(Outcome.PASSED)
 
@@ -328,28 +328,28 @@ def _judge_once_more(
     it leaves changed goes into the table; its results do not, for they may follow a default, as most of
     PyTorch's do. The first row is judged under each setting alone as well where the answer cannot work under
     all at once; for every row that would take too long, and so would more than a few calls of a row. Code
-    that cannot change a setting is not judged once more (`isolation.may_change`): that costs a sixth.
+    that cannot change a setting is not judged once more (`settings.may_change`): that costs a sixth.
     """
     for number, (row, found) in enumerate(zip(exercise.rows, table, strict=True)):
         place = next((place for place, one in enumerate(found) if one), None)
         if place is None:
             continue
         others = tuple(one for one in devices if one != devices[place])
-        together, *alone = isolation.unusual(devices[place], others)
+        together, *alone = settings.unusual(devices[place], others)
         for unusual in (together, *alone) if number == 0 else (together,):
             trial = _trial(exercise, answer, devices[place], devices, seed, caller)
             trial.unusual = unusual
             fresh_defaults()
             try:
                 row.judge(trial)
-            except isolation.Changed as changed:
-                trial.last_call.after = isolation.WORDS[changed.name](changed.before)
+            except settings.Changed as changed:
+                trial.last_call.after = settings.WORDS[changed.name](changed.before)
                 found[place] = reason(changed, trial, row.label)
                 break
             except Skip:
                 break
-            except (Exception, waiting.TooLong):
-                waiting.disarm()
+            except (Exception, time_limits.TooLong):
+                time_limits.disarm()
                 continue
             break
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.checks import expect, known, waiting
+from devlab.checks import expect, known, time_limits
 from devlab.checks.calls import AnswerRaised, where_raised
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
-from devlab.checks.isolation import fresh_defaults
 from devlab.checks.probes import Endless
 from devlab.checks.seen import UNJUDGED, Seen
+from devlab.checks.settings import fresh_defaults
 from devlab.checks.trial import Skip, Trial
 from devlab.checks.values import on_cpu, times
 from devlab.checks.verbs import causes
@@ -175,7 +175,7 @@ def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
     with contextlib.closing(scene.program(trial)) as steps:
         while True:
             try:
-                with waiting.limited():
+                with time_limits.limited():
                     thing = next(steps)
             except StopIteration:
                 return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from devlab.checks import isolation
+from devlab.checks import settings
 from devlab.checks.calls import AnswerRaised, Call, Snapshot, named, names_of, require_parameters, run
 from devlab.checks.expect import Mismatch, readable
 
@@ -50,15 +50,15 @@ class Caller:
         if names is None and function is trial.answer:
             trial.require_parameters(args)
         before = None if changes else Snapshot(args, arguments)
-        outside = isolation.now()
+        outside = settings.now()
         try:
             with trial.unusual.in_force() if trial.unusual else NOTHING:
-                inside = isolation.now() if trial.unusual else outside
+                inside = settings.now() if trial.unusual else outside
                 with log or NOTHING:
                     result = run(function, call, args, {})
-                left = isolation.changes(inside)
+                left = settings.changes(inside)
         finally:
-            isolation.restore(outside)  # what the answer set must not reach the row's own tensors
+            settings.restore(outside)  # what the answer set must not reach the row's own tensors
         if left:
             raise left[0]
         if before:
@@ -92,7 +92,7 @@ class Trial:
         self.seeds = tuple(range(seed, seed + 3))
         self.situation = ""  # where the last call believed to be, if that is not the trial's device
         self.last_call: Call | None = None
-        self.unusual: isolation.Unusual | None = None  # settings that are in force while the answer is called
+        self.unusual: settings.Unusual | None = None  # settings that are in force while the answer is called
         self.calls = 0  # of the answer, with unusual settings in force
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy
 import torch
 
-from devlab.checks import expect, isolation
+from devlab.checks import expect, settings
 from devlab.checks.calls import AnswerRaised, changed, holdings, leaves
 from devlab.checks.trial import Trial
 from devlab.checks.values import on_cpu, times
@@ -437,19 +437,19 @@ def kept(
     For tasks that promise a result whatever the defaults are. That the settings stay as they are is part of
     every call.
     """
-    asked, left = isolation.Unusual(device, dtype), []
+    asked, left = settings.Unusual(device, dtype), []
 
     @functools.wraps(trial.answer)
     def called(*args: object) -> object:
         with asked.in_force():
-            before = isolation.now()
+            before = settings.now()
             result = trial.answer(*args)
-            left.extend(isolation.changes(before))
+            left.extend(settings.changes(before))
             return result
 
     trial.require_parameters(args)
     values = {"default device": device, "default dtype": dtype}
-    told = " and ".join(isolation.WORDS[name](value) for name, value in values.items() if value)
+    told = " and ".join(settings.WORDS[name](value) for name, value in values.items() if value)
     got = trial.run(called, *args, label=f"after {told}: {trial.name}" if told else trial.name)
     if left:  # raised here, because in there it would be an exception of the learner's
         raise left[0]

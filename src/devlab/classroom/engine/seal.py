@@ -235,9 +235,16 @@ CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 # Of devlab's own modules these, and the judged lessons, run between a call and its verdict.
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # These modules of devlab.checks do not: they are compared before and after each exercise alone.
-APART = ("check", "help", "overview", "progress")
+APART = ("check", "help")
 # All of devlab that is compared before and after each exercise.
-OWN = ("devlab.checks", "devlab.devices", "devlab.sim", "devlab.watching", "devlab.explaining")
+OWN = (
+    "devlab.checks",
+    "devlab.learner",
+    "devlab.devices",
+    "devlab.sim",
+    "devlab.watching",
+    "devlab.explaining",
+)
 OWN += ("devlab.classroom.engine",)
 # torch.Storage follows the default dtype, which is a notebook's to set.
 MOVES = frozenset({"Storage"})

@@ -20,9 +20,9 @@ import torch
 
 from devlab.checks.calls import AnswerRaised, Call
 from devlab.checks.exercise import Exercise, Row
-from devlab.checks.isolation import preserved_state
 from devlab.checks.judge import judge_row
 from devlab.checks.result import Outcome
+from devlab.checks.settings import preserved_state
 from devlab.checks.trial import Caller, Trial
 from devlab.checks.values import simulated
 from devlab.sim.data import on_host

@@ -16,9 +16,9 @@ import torch
 from devlab.checks import check, placeholder
 from devlab.checks.calls import noticed
 from devlab.checks.exercise import exercises
-from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
+from devlab.checks.settings import seed_generators
 from devlab.checks.trial import Caller
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.seal import Seal, Tampered, refuse_spying

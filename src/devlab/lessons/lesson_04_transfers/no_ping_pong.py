@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from devlab.checks import expect
-from devlab.checks.isolation import seed_generators
+from devlab.checks.settings import seed_generators
 from devlab.checks.verbs import Same, at_once, counts, keep_busy, untouched
 from devlab.lessons.lesson_04_transfers import CPU, lesson
 from devlab.watching.watch import watch

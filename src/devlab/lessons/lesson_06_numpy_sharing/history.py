@@ -4,10 +4,10 @@ import numpy
 import torch
 
 from devlab.checks import expect, verbs
-from devlab.checks.isolation import undisturbed
 from devlab.checks.probes import Graphs
 from devlab.checks.scenes import scene
 from devlab.checks.seen import must
+from devlab.checks.settings import undisturbed
 from devlab.lessons.lesson_06_numpy_sharing import lesson
 
 history = lesson.exercise(

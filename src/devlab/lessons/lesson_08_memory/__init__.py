@@ -10,7 +10,7 @@ import torch
 from devlab.checks import expect, probes, verbs
 from devlab.checks.calls import AnswerRaised, leaves
 from devlab.checks.exercise import Lesson
-from devlab.checks.isolation import undisturbed
+from devlab.checks.settings import undisturbed
 from devlab.checks.trial import Skip
 
 lesson = Lesson(

@@ -3,7 +3,7 @@
 import torch
 
 from devlab.checks import expect
-from devlab.checks.isolation import current_index
+from devlab.checks.settings import current_index
 from devlab.lessons.lesson_08_memory import (
     KIB,
     MIB,

@@ -8,8 +8,8 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
-from devlab.checks.isolation import undisturbed
 from devlab.checks.probes import Called, Endless
+from devlab.checks.settings import undisturbed
 from devlab.checks.values import a_type
 from devlab.lessons.lesson_08_memory import MIB, books, gaps_filled, lesson
 

@@ -9,7 +9,7 @@ from unittest import mock
 import torch
 
 from devlab.checks import expect, verbs
-from devlab.checks.isolation import current_index
+from devlab.checks.settings import current_index
 from devlab.lessons.lesson_08_memory import MIB, books, bytes_equal, floats, gaps_filled, in_units, lesson
 
 release = lesson.exercise(

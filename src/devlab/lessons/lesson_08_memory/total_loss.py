@@ -2,10 +2,10 @@
 
 import torch
 
-from devlab.checks.isolation import undisturbed
 from devlab.checks.probes import Called, Graphs
 from devlab.checks.scenes import scene
 from devlab.checks.seen import most, must
+from devlab.checks.settings import undisturbed
 from devlab.lessons.lesson_08_memory import books, lesson
 
 total_loss = lesson.exercise(

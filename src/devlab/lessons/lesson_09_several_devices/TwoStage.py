@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect, verbs
-from devlab.checks.isolation import seed_generators
+from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_09_several_devices import CPU, expect_at_most, expect_gradients, lesson
 from devlab.watching.watch import watch
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from devlab.checks import expect, verbs
-from devlab.checks.isolation import seed_generators
+from devlab.checks.settings import seed_generators
 from devlab.lessons import among_ranks, ranks
 from devlab.lessons.lesson_09_several_devices import CPU, lesson
 

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from devlab.checks.isolation import seed_generators
 from devlab.checks.scenes import scene
+from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_10_debugging import lesson, see_gradients, unchanged, watched_straight
 
 fix_batch = lesson.exercise(

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from devlab.checks import cases
-from devlab.checks.isolation import seed_generators
 from devlab.checks.scenes import scene
+from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_10_debugging import lesson, see_gradients, sources, unchanged, watched_straight
 
 fix_hidden_state = lesson.exercise(

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from devlab.checks import expect, probes, verbs
 from devlab.checks.exercise import Lesson
-from devlab.checks.isolation import seed_generators
+from devlab.checks.settings import seed_generators
 from devlab.watching.watch import Log, watch
 
 lesson = Lesson("11_training_step", "The training step", ("train_step", "evaluate", "save", "load", "fit"))

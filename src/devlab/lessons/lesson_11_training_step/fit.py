@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from devlab.checks import expect, verbs
-from devlab.checks.isolation import seed_generators
 from devlab.checks.probes import CountingLoader, Graphs
+from devlab.checks.settings import seed_generators
 from devlab.data import digits
 from devlab.lessons.lesson_11_training_step import (
     STEP,

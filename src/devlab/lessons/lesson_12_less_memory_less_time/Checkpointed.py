@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect, verbs
-from devlab.checks.isolation import seed_generators, undisturbed
+from devlab.checks.settings import seed_generators, undisturbed
 from devlab.checks.trial import Skip
 from devlab.lessons.lesson_12_less_memory_less_time import lesson
 

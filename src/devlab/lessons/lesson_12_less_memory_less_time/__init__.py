@@ -11,7 +11,7 @@ from torch import nn
 from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.exercise import Lesson
-from devlab.checks.isolation import seed_generators
+from devlab.checks.settings import seed_generators
 
 lesson = Lesson(
     "12_less_memory_less_time",

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks.isolation import seed_generators
 from devlab.checks.scenes import scene
 from devlab.checks.seen import most, must
+from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_12_less_memory_less_time import (
     CLASSES,
     FEATURES,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from devlab.checks import cases, expect, verbs
-from devlab.checks.isolation import seed_generators
+from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
 from devlab.watching.watch import watch
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect, probes, verbs
-from devlab.checks.isolation import seed_generators, undisturbed
+from devlab.checks.settings import seed_generators, undisturbed
 from devlab.checks.trial import Skip
 from devlab.lessons import ranks
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson

@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 
-from devlab.checks import waiting
+from devlab.checks import time_limits
 from devlab.checks.exercise import Exercise
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
@@ -24,8 +24,8 @@ STOPPED = re.compile(r"your code was still running after \d+(\.\d)? seconds, and
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Wait for a tenth of a second of computing, and for little more on the wall."""
-    monkeypatch.setattr(waiting, "SECONDS", 0.1)
-    monkeypatch.setattr(waiting, "ON_THE_WALL", 0.4)
+    monkeypatch.setattr(time_limits, "SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "ON_THE_WALL", 0.4)
 
 
 def looping() -> Exercise:
@@ -170,7 +170,7 @@ def test_a_learners_own_interrupt_passes_through():
 
 def test_nobody_watches_outside_of_a_judgement():
     """A row of a test, or of a replay, has no limit."""
-    with waiting.limited():
+    with time_limits.limited():
         time.sleep(0.6)
 
 

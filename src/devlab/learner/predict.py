@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from devlab.checks.progress import guess_of, record_guess
 from devlab.explore.controls import Action, Refused
 from devlab.explore.explorer import Explorer
 from devlab.explore.scene import Scene
+from devlab.learner.progress import guess_of, record_guess
 from devlab.panel import Note
 
 

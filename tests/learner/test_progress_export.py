@@ -12,7 +12,7 @@ import pytest
 import devlab
 from devlab import cli
 from devlab.checks.exercise import exercises
-from devlab.checks.overview import as_page, standing
+from devlab.learner.overview import as_page, standing
 
 ENTRIES = (
     {"outcome": "failed", "points": 1, "devices": {"cpu": "passed", "sim:0": "failed", "sim:1": "skipped"}},

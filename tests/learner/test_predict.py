@@ -3,9 +3,9 @@
 import pytest
 
 import devlab
-from devlab.checks import overview, progress
 from devlab.explore.controls import Refused
-from devlab.explore.guess import State, sentence
+from devlab.learner import overview, progress
+from devlab.learner.predict import State, sentence
 
 QUESTION = "Where is y?"
 

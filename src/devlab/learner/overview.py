@@ -11,8 +11,8 @@ from pathlib import Path
 
 from devlab import __version__
 from devlab.checks.exercise import Lesson, lessons
-from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, load, simulated
 from devlab.checks.result import CHIPS, Outcome
+from devlab.learner.progress import HOW_TO_SAVE, Line, Standing, heading, label, load, simulated
 from devlab.panel import UNSEEN, Note, Panel, escape
 
 CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"

@@ -8,11 +8,12 @@ import pytest
 from bank import ANSWERS, load
 
 import devlab
-from devlab.checks import exercise, progress
+from devlab.checks import exercise
 from devlab.checks.help import solution_source
 from devlab.checks.judge import judge
-from devlab.checks.overview import standing
 from devlab.checks.result import Outcome
+from devlab.learner import progress
+from devlab.learner.overview import standing
 
 
 def solve():
@@ -36,7 +37,7 @@ def fail():
 def test_a_pass_is_remembered_by_a_new_process(progress_file):
     """What one kernel wrote, the next one reads."""
     solve()
-    code = "from devlab.checks import progress; print(progress.has_passed('device_of'))"
+    code = "from devlab.learner import progress; print(progress.has_passed('device_of'))"
     heard = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert heard.stdout.strip() == "True"
 

@@ -1,0 +1,1 @@
+"""The learner's record: what was passed and guessed, and the ways to see it."""
