@@ -167,7 +167,7 @@ def test_the_text_says_what_its_signs_mean_and_what_is_simulated(capsys):
 
 def test_two_kernels_may_write_at_once(progress_file):
     """No line is lost or torn; an empty one may stand between where one saw the other's write half done."""
-    code = "from devlab.checks import progress\nfor n in range(200): progress.record_hint('h%d' % n, 1)"
+    code = "from devlab.learner import progress\nfor n in range(200): progress.record_hint('h%d' % n, 1)"
     writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     lines = [line for line in progress_file.read_text().splitlines() if line]
