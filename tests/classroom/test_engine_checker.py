@@ -80,6 +80,26 @@ def test_another_transcript_than_the_work_left(said, change):
     assert found == {"confirmed": [], "refuted": [], "unread": []} | {said: every}
 
 
+@pytest.mark.parametrize("name", ["standardize", "append_ones"])
+def test_wrong_results_that_claim_to_have_passed_are_refuted(name):
+    """A row that is a scene finds them wrong without a further call, which no transcript holds."""
+    exercise, answers = find(name), load(ANSWERS / f"{name}.py")
+    known = checker.Checker(bench(), SEED)
+    right = recorded(answers[0].code, exercise)
+    known.learn(name, right)
+    sure = known.check(name, right)["confirmed"]
+    caught = 0
+    for answer in [one for one in answers if one.fragment][:6]:
+        verdict = recorded(answer.code, exercise)
+        failed = {label for label, marks in verdict["rows"] if "failed" in marks.values()} & {*sure}
+        claim = verdict | {
+            "rows": [[label, dict.fromkeys(marks, "passed")] for label, marks in right["rows"]]
+        }
+        assert failed <= {*known.check(name, claim)["refuted"]}, answer.name
+        caught += len(failed)
+    assert caught > 3
+
+
 @pytest.mark.parametrize("calls", [None, 7, [], "", "[", "{}", "[" * 100_000, "\ud800", '"[]"'])
 def test_what_is_no_transcript_bears_nothing_out(calls):
     """A worker may send anything: it is told apart from the reference's, and refuted."""

@@ -383,6 +383,8 @@ class Tape(Caller):
     the code was given a function, which a replay does not call.
     """
 
+    replays = True
+
     def __init__(self, calls: Sequence[dict]):
         self.calls = list(calls)
         self.watched = self.blind = False
