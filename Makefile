@@ -40,6 +40,7 @@ notebooks: .venv/test ## rebuild the notebooks whose source changed
 	@$(BIN)/python source/build.py
 
 exercise: .venv/test ## judge the bank of one exercise and show each verdict: make exercise NAME=append_ones
+	@$(BIN)/python source/build.py --tables
 	@DEVLAB_DEVICE=sim $(BIN)/python tests/show.py $(NAME)
 
 benchmarks: .venv/test ## measure what the course promises about speed, all in one table

@@ -8,10 +8,11 @@ import show
 import torch
 from bank import fault, load
 
+from devlab.checks import known
 from devlab.checks.exercise import Exercise, Lesson
 from devlab.checks.judge import judge
 from devlab.lessons import lesson_05_buffers
-from factory import exercises, reading
+from factory import exercises, mistakes, reading
 
 GUIDE = Path(__file__).resolve().parents[1] / "CONTRIBUTING.md"
 NAMED = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -36,11 +37,13 @@ def test_the_files_are_where_the_course_has_them():
     assert all((show.ROOT / path).parent.is_dir() for path in FILES)
 
 
-def test_each_answer_of_its_bank_is_judged_as_the_bank_says(eye_like, tmp_path):
+def test_each_answer_of_its_bank_is_judged_as_the_bank_says(eye_like, tmp_path, monkeypatch):
     """And the bank has what the guide asks for."""
     path = tmp_path / "eye_like.py"
     path.write_text(FILES[BANK], encoding="utf-8")
     bank = load(path)
+    table = known.Table(mistakes.know(eye_like, bank))
+    monkeypatch.setattr(known, "read", lambda _: table)
     assert [what for answer in bank if (what := fault(answer, judge(eye_like, answer.code)))] == []
     # It has no file of its own, and its cells are not in the course.
     elsewhere = ("its judgement in", "the cell ")

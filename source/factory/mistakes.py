@@ -16,7 +16,7 @@ import torch
 from bank import ANSWERS, Answer, load
 
 from devlab.checks import known, scenes, time_limits
-from devlab.checks.exercise import exercises, find
+from devlab.checks.exercise import Exercise, exercises, find
 from devlab.checks.settings import fresh_defaults, preserved_state
 from devlab.checks.trial import Trial
 from devlab.devices import simulated_accelerators
@@ -43,12 +43,16 @@ def is_current(table: Path) -> bool:
 
 
 def make(name: str, table: Path) -> str:
-    """Return the text of an exercise's table, from what its wrong answers do on three devices."""
+    """Return the text of an exercise's table."""
+    return write({"made from": digest(table)} | know(find(name), load(ANSWERS / f"{name}.py")))
+
+
+def know(exercise: Exercise, bank: list[Answer]) -> dict:
+    """Return the words and the rows of a table, from what a bank's wrong answers do on three devices."""
     words: list[str] = []
     rows: dict[str, dict[str, dict]] = {}
-    wrong = [answer for answer in load(ANSWERS / f"{name}.py") if answer.fragment is not None]
-    for answer in wrong:
-        for row in find(name).rows:
+    for answer in [one for one in bank if one.fragment is not None]:
+        for row in exercise.rows:
             for device in DEVICES if row.scene else ():
                 if row.label in answer.rows and row.applies_to(device, DEVICES):
                     add_entry(rows.setdefault(row.label, {}), words, row.scene, answer, device)
@@ -57,8 +61,7 @@ def make(name: str, table: Path) -> str:
         for entry, count in zip(place["known"], counts, strict=True):
             del entry[2][count:]
         place["known"] = [e for n, e in enumerate(place["known"]) if e not in place["known"][:n]]
-    rows = {label: places for label, places in rows.items() if places}
-    return write({"made from": digest(table), "words": words, "rows": rows})
+    return {"words": words, "rows": {label: places for label, places in rows.items() if places}}
 
 
 def add_entry(
