@@ -118,11 +118,9 @@ def name_mistake(
     except Exception as again:  # a look-up that fails must not break the verdict
         words = again.headline if getattr(again, "named", False) else ""
     trial.last_call, trial.situation = call, situation
-    found, wrong = (
-        Mismatch(words or found.headline, found.expected, found.got),
-        found.headline.endswith(" wrong"),
-    )
-    found.named = True if words else False if wrong else None
+    wrong = found.headline.endswith(" wrong")
+    found = Mismatch(words or found.headline, found.expected, found.got)
+    found.named = bool(words) if words or wrong else None
     return found
 
 
