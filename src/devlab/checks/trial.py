@@ -30,8 +30,8 @@ class Elsewhere(Skip):
 class Caller:
     """Calls the learner's code for the rows of a judgement.
 
-    A grader hands its own to `judge`, which also keeps what was answered, or gives back what was kept. A caller
-    that `replays` has no more calls to give than a row makes.
+    A grader hands its own to `judge`, which also keeps what was answered, or gives back what was kept. Such a
+    replay (`replays`) has no more calls to give than a row makes.
     """
 
     replays = False
