@@ -129,7 +129,7 @@ def nothing_for_a_number(x):
     return sum(x.shape) and x.numel() * x.element_size()
 
 
-@wrong("the answer is None", row="one element's size follows from its dtype")
+@wrong("the answer is None: is a `return` missing?", row="one element's size follows from its dtype")
 def prints(x):
     print(x.nbytes)
 
@@ -220,14 +220,17 @@ def by_a_table_of_usual_dtypes(x):
     return x.numel() * {**sizes, torch.complex64: 8, torch.complex128: 16}[x.dtype]
 
 
-@wrong("of torch.uint16 takes 2", row="one element's size follows from its dtype")
+@wrong(
+    "every element was counted as 4 bytes, but one of torch.uint16 takes 2",
+    row="one element's size follows from its dtype",
+)
 def four_bytes_where_the_table_ends(x):
     sizes = {torch.bool: 1, torch.uint8: 1, torch.int8: 1, torch.int16: 2, torch.float16: 2}
     sizes |= {torch.bfloat16: 2, torch.int32: 4, torch.float32: 4, torch.int64: 8, torch.float64: 8}
     return x.numel() * {**sizes, torch.complex64: 8, torch.complex128: 16}.get(x.dtype, 4)
 
 
-@wrong("a view of 20 elements takes 80 bytes, the answer says", row="a view counts its own elements only")
+@wrong("a view of 20 elements takes 80 bytes, the answer says 16", row="a view counts its own elements only")
 def of_two_dimensions(x):
     rows, columns, *_ = (*x.shape, 1, 1)
     return rows * columns * x.element_size()
