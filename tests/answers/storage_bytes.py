@@ -62,7 +62,7 @@ def elements_of_the_storage(x):
 
 
 @wrong(
-    "a torch.float32 tensor with a storage of its own takes 40 bytes, the answer says 103",
+    "the number of bytes behind a tensor of its own of shape [2, 5] in torch.float32 is ",
     row="a tensor of its own: the elements' bytes",
 )
 def python_object(x):
@@ -177,7 +177,7 @@ def getsize(x):
 
 
 @wrong(
-    "a torch.float32 tensor with a storage of its own takes 40 bytes, the answer says 1577",
+    "the number of bytes behind a tensor of its own of shape [2, 5] in torch.float32 is ",
     row="a tensor of its own: the elements' bytes",
 )
 def as_the_lesson_saves(x):
@@ -189,7 +189,7 @@ def as_the_lesson_saves(x):
 
 
 @wrong(
-    "the storage behind an expanded part of a tensor takes 144 bytes, the answer says 16",
+    "the number of bytes behind an expanded part of a tensor of shape [7, 4] in torch.float32 is 16, not 144",
     row="an expanded view: less than it shows",
 )
 def an_expanded_view_by_what_it_repeats(x):

@@ -24,7 +24,7 @@ def each_dtype(trial) -> list[torch.Tensor]:
 def see_bytes(trial, what: str, *tensors: torch.Tensor):
     """See what the answer gives for tensors, which `what` names, as in "of a view"."""
     for x in tensors:
-        yield f"the number of bytes {what} of shape {list(x.shape)} and {x.dtype}", trial.call(x)
+        yield f"the number of bytes {what} of shape {list(x.shape)} in {x.dtype}", trial.call(x)
 
 
 def see_object_size(trial):
