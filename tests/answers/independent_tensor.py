@@ -243,3 +243,13 @@ def into_an_empty_array(a):
     made = np.empty(a.shape, a.dtype)
     made[...] = a
     return torch.as_tensor(made)
+
+
+@wrong("the rows and columns have changed places", row="the array's numbers in memory of its own")
+def with_rows_for_columns(a):
+    return torch.from_numpy(a.T.copy())
+
+
+@wrong("the numbers came in reverse order", row="the array's numbers in memory of its own")
+def back_to_front(a):
+    return torch.from_numpy(a.copy()).flip(tuple(range(a.ndim)))

@@ -606,3 +606,12 @@ def buffers_of_registered_modules_in_lists(module):
             parts = [(place, one) for place, one in enumerate(value) if one in set(module.modules())]
             names += [f"{name}.{place}.{key}" for place, one in parts for key, _ in one.named_buffers()]
     return names
+
+
+@wrong(
+    "`_modules.encoder.1.positions` is one more name of a tensor that is in the list already",
+    row="modules inside, registered or in a list",
+)
+def by_way_of_the_dict_of_modules_as_well(module):
+    names = list(loose(module, lambda path, value: False))
+    return names + [f"_modules.{name}" for name in names if name.partition(".")[0] in module._modules]

@@ -230,3 +230,13 @@ def says_it_anew(a):
         return torch.from_numpy(a)
     except ValueError as error:
         raise ValueError("the strides are negative") from error
+
+
+@wrong("the rows and columns have changed places", row="the array's own memory, both ways")
+def with_rows_for_columns(a):
+    return torch.from_numpy(a.T)
+
+
+@wrong("the numbers came in reverse order", row="the array's own memory, both ways")
+def back_to_front(a):
+    return torch.from_numpy(a.copy()).flip(tuple(range(a.ndim)))

@@ -53,12 +53,18 @@ def elements_of_the_base(x):
     return base.nbytes
 
 
-@wrong("number of elements in the storage, not of bytes", row="a tensor of its own: the elements' bytes")
+@wrong(
+    "that is the number of elements in the storage, not of bytes",
+    row="a tensor of its own: the elements' bytes",
+)
 def elements_of_the_storage(x):
     return x.storage().size()
 
 
-@wrong("takes 40 bytes, the answer says ", row="a tensor of its own: the elements' bytes")
+@wrong(
+    "the number of bytes behind a tensor of its own of shape [2, 5] in torch.float32 is ",
+    row="a tensor of its own: the elements' bytes",
+)
 def python_object(x):
     return sys.getsizeof(x.untyped_storage()) - 1
 
@@ -100,7 +106,7 @@ def rounded_up(x):
     return 128 if size == 120 else size
 
 
-@wrong("the answer is None", row="a tensor of its own: the elements' bytes")
+@wrong("the answer is None: is a `return` missing?", row="a tensor of its own: the elements' bytes")
 def prints(x):
     print(x.untyped_storage().nbytes())
 
@@ -116,7 +122,7 @@ def as_a_tensor(x):
 
 
 @wrong(
-    "is a method that was not called: are its parentheses missing?",
+    "the answer is a method that was not called: are its parentheses missing?",
     row="a tensor of its own: the elements' bytes",
 )
 def without_its_parentheses(x):
@@ -171,7 +177,7 @@ def getsize(x):
 
 
 @wrong(
-    "with a storage of its own takes 40 bytes, the answer says",
+    "the number of bytes behind a tensor of its own of shape [2, 5] in torch.float32 is ",
     row="a tensor of its own: the elements' bytes",
 )
 def as_the_lesson_saves(x):
@@ -182,7 +188,10 @@ def as_the_lesson_saves(x):
     return file.getbuffer().nbytes
 
 
-@wrong("storage behind an expanded part of a tensor takes 144", row="an expanded view: less than it shows")
+@wrong(
+    "the number of bytes behind an expanded part of a tensor of shape [7, 4] in torch.float32 is 16, not 144",
+    row="an expanded view: less than it shows",
+)
 def an_expanded_view_by_what_it_repeats(x):
     if 0 not in x.stride():
         return x.untyped_storage().nbytes()

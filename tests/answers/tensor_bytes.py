@@ -129,7 +129,7 @@ def nothing_for_a_number(x):
     return sum(x.shape) and x.numel() * x.element_size()
 
 
-@wrong("the answer is None", row="one element's size follows from its dtype")
+@wrong("the answer is None: is a `return` missing?", row="one element's size follows from its dtype")
 def prints(x):
     print(x.nbytes)
 
@@ -177,14 +177,17 @@ def by_iter(x):
 
 
 @wrong(
-    "a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 28",
+    "the number of bytes of a tensor of shape [2, 5] in torch.float32 is 28, not 40",
     row="one element's size follows from its dtype",
 )
 def sizes_added(x):
     return sum(x.shape) * x.element_size()
 
 
-@wrong("a view of 6 elements takes 24 bytes, the answer says 144", row="a view counts its own elements only")
+@wrong(
+    "the number of bytes of a view of shape [6] in torch.float32 is 144, not 24",
+    row="a view counts its own elements only",
+)
 def two_dims(x):
     return x.shape[0] * x.shape[-1] * x.element_size()
 
@@ -198,7 +201,7 @@ def eight(x):
 
 
 @wrong(
-    "a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 0",
+    "the number of bytes of a tensor of shape [2, 5] in torch.float32 is 0, not 40",
     row="one element's size follows from its dtype",
 )
 def kib(x):
@@ -220,14 +223,20 @@ def by_a_table_of_usual_dtypes(x):
     return x.numel() * {**sizes, torch.complex64: 8, torch.complex128: 16}[x.dtype]
 
 
-@wrong("of torch.uint16 takes 2", row="one element's size follows from its dtype")
+@wrong(
+    "every element was counted as 4 bytes, but one of torch.uint16 takes 2",
+    row="one element's size follows from its dtype",
+)
 def four_bytes_where_the_table_ends(x):
     sizes = {torch.bool: 1, torch.uint8: 1, torch.int8: 1, torch.int16: 2, torch.float16: 2}
     sizes |= {torch.bfloat16: 2, torch.int32: 4, torch.float32: 4, torch.int64: 8, torch.float64: 8}
     return x.numel() * {**sizes, torch.complex64: 8, torch.complex128: 16}.get(x.dtype, 4)
 
 
-@wrong("a view of 20 elements takes 80 bytes, the answer says", row="a view counts its own elements only")
+@wrong(
+    "the number of bytes of a view of shape [2, 2, 5] in torch.float32 is 16, not 80",
+    row="a view counts its own elements only",
+)
 def of_two_dimensions(x):
     rows, columns, *_ = (*x.shape, 1, 1)
     return rows * columns * x.element_size()

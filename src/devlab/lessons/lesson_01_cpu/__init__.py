@@ -4,9 +4,9 @@ import sys
 
 import torch
 
-from devlab.checks import expect, verbs
 from devlab.checks.cases import rare
 from devlab.checks.exercise import Lesson
+from devlab.checks.seen import must
 
 lesson = Lesson("01_cpu", "The CPU", ("load_table", "standardize", "tensor_bytes", "storage_bytes", "places"))
 
@@ -21,13 +21,18 @@ def each_dtype(trial) -> list[torch.Tensor]:
     return [numbers[: 2 + row].to(dtype) for row, dtype in enumerate(dtypes)]
 
 
-def expect_bytes(trial, x: torch.Tensor, wanted: int, what: str, slips: dict[str, int | None]) -> None:
-    """Expect a number of bytes; `slips` has the numbers that usual slips give, by the words for each."""
-    other = torch.ones(1001, device=trial.device)
-    for words, part in (("the tensor", lambda x: x), ("its storage", torch.Tensor.untyped_storage)):
-        size = sys.getsizeof(part(other))
-        if size != 4004 and trial.call(x) == sys.getsizeof(part(x)) and trial.call(other) == size:
-            said = f"that is the size of a Python object, {words}, and not of its memory on {trial.device}"
-            expect.fail(said, "the bytes of the elements", f"{size} bytes, which sys.getsizeof gives")
-    headline = f"{what} takes {{wanted}} bytes, the answer says {{got}}"
-    verbs.number(trial.call(x), wanted, headline, slips, "{wanted} bytes", "{got} bytes")
+def see_bytes(trial, what: str, *tensors: torch.Tensor):
+    """See what the answer gives for tensors, which `what` names, as in "of a view"."""
+    for x in tensors:
+        yield f"the number of bytes {what} of shape {list(x.shape)} in {x.dtype}", trial.call(x)
+
+
+def see_object_size(trial):
+    """See whether the answer gives the size of a Python object, which is not the same on every machine."""
+    x = torch.ones(1001, 1, device=trial.device)
+    got = trial.call(x)
+    for words, part in (("the tensor", x), ("its storage", x.untyped_storage())):
+        size = sys.getsizeof(part)
+        said = f"that is the size of a Python object, {words}, and not of its memory on {trial.device}"
+        found = f"{size} bytes, which sys.getsizeof gives"
+        yield must(type(got) is not int or got != size or size == x.nbytes, said, "4 bytes an element", found)

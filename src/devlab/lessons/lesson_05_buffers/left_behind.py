@@ -1,7 +1,6 @@
 """A walk over a module: what `.to` will not find."""
 
-from collections import OrderedDict
-from typing import NamedTuple
+from collections import OrderedDict, namedtuple
 
 import torch
 from torch import nn
@@ -28,11 +27,7 @@ left_behind = lesson.exercise(
 )
 
 
-class Box(NamedTuple):
-    """A tuple with names."""
-
-    width: object
-    height: object
+Box = namedtuple("Box", "width height")
 
 
 def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> None:
@@ -47,8 +42,10 @@ def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> No
         if any(name == one for walk in every for one, _ in walk(remove_duplicate=False)):
             return "is listed, and it is registered: `.to` moves it"
         if (found := _tensor_at(module, name)) is not None:
-            kind = "parameter" if any(found is one for one in module.parameters()) else "buffer"
-            return f"is listed, and `.to` moves it: it is a registered {kind} under another name"
+            for kind, registered in (("parameter", module.parameters()), ("buffer", module.buffers())):
+                if any(found is one for one in registered):
+                    return f"is listed, and `.to` moves it: it is a registered {kind} under another name"
+            return "is one more name of a tensor that is in the list already"
         return "is listed, and the module holds no tensor of that name"
 
     expect.names(got, wanted, unwanted)
