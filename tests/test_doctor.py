@@ -48,6 +48,7 @@ MAC = replace(
     devices=[Device("Apple GPU", "mps")],
 )
 WSL = replace(LAPTOP, bus_read=False, wsl=True, wsl_gpu=True, cuda_build="12.8")
+UV_TOOL = str(Path("home", "share", "uv", "tools", "devlab", "bin", "python"))
 NO_TORCH = replace(LAPTOP, torch="", torch_error="ModuleNotFoundError: No module named 'torch'")
 
 
@@ -110,11 +111,11 @@ TROUBLES = [
     (
         "driver not running",
         failing("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."),
-        ["Secure Boot"],
+        ["Secure Boot", "branch 580", "not the open ones"],
     ),
     ("driver not running", failing("Failed to initialize NVML: Insufficient Permissions"), ["group"]),
     ("driver not running", failing("Failed to initialize NVML: Unknown Error"), ["container"]),
-    ("driver not running", failing("No devices were found"), ["dmesg"]),
+    ("driver not running", failing("No devices were found"), ["dmesg", "branch 580", "P40"]),
     ("driver not running", failing("nvidia-smi did not answer within 10 seconds"), ["restart"]),
     ("driver not running", failing("something nobody has read yet"), ["restart", "driver"]),
     (
@@ -145,12 +146,12 @@ TROUBLES = [
     (
         "unsupported chip",
         replace(WORKSTATION, architectures=["sm_80", "sm_90"]),
-        ["cu126"],
+        ["CUDA 12.6 or"],
     ),
     (
         "unsupported chip",
         replace(WORKSTATION, devices=[Device("V100", "cuda:0", 2**34, "7.0")]),
-        ["cu126"],
+        ["CUDA 12.6"],
     ),
     (
         "unsupported chip",
@@ -159,13 +160,25 @@ TROUBLES = [
             devices=[Device("RTX 5090", "cuda:0", 2**35, "12.0")],
             architectures=["sm_80", "sm_90"],
         ),
-        ["12.8 or later"],
+        ["CUDA 12.9 or 13.0"],
     ),
     (
         "unsupported chip",
         replace(WORKSTATION, devices=[Device("K80", "cuda:0", 2**34, "3.7")]),
         ["simulates"],
     ),
+    # By PyTorch's table a Jetson Orin does not run kernels for sm_80.
+    (
+        "unsupported chip",
+        replace(WORKSTATION, devices=[Device("Orin", "cuda:0", 2**35, "8.7")]),
+        ["Jetson"],
+    ),
+    (
+        "cpu-only build",
+        replace(UNUSABLE, cuda_build="", executable=UV_TOOL, kernels={}),
+        ["uv venv", "not as a uv tool"],
+    ),
+    ("PyTorch missing", replace(NO_TORCH, executable=UV_TOOL, kernels={}), ["uv venv"]),
     ("MPS not available", replace(MAC, devices=[], macos="13.0"), ["update macOS"]),
     ("MPS not available", replace(MAC, devices=[], macos="15.1"), ["virtual machine"]),
     ("no MPS in this build", replace(MAC, devices=[], mps_built=False), ["env/bin/python"]),
@@ -228,6 +241,9 @@ def test_what_a_program_said_is_shown():
             WORKSTATION, cuda_build="13.0", driver="550.54.14"
         ),  # with the package for forward compatibility
         replace(WORKSTATION, devices=[Device("A10", "cuda:0", 2**34, "8.6")]),
+        replace(
+            WORKSTATION, devices=[Device("Thor", "cuda:0", 2**36, "11.0")], architectures=["sm_101"]
+        ),  # the chip's number was 10.1 in earlier CUDA
         replace(WORKSTATION, devices=[Device("newer", "cuda:0", 2**34, "12.0")]),
         replace(WORKSTATION, cuda_build="", hip_build="6.4", gpus=[], driver="", architectures=[]),
     ],

@@ -65,13 +65,15 @@ import pytest, torch
 
 class Counted(unittest.TestCase):
     @pytest.fixture(autouse=True)
-    def tools(self, watch, two_devices):
-        self.watch, self.device = watch, two_devices[0]
+    def tools(self, watch, no_sync, two_devices):
+        self.watch, self.no_sync, self.device = watch, no_sync, two_devices[0]
 
     def test_no_wait(self):
-        with self.watch() as log:
-            torch.ones(2, device=self.device).sum()
+        with self.watch() as log, self.no_sync():
+            total = torch.ones(2, device=self.device).sum()
         self.assertEqual((log.synchronizations, log.launches), (0, 2))
+        with pytest.raises(RuntimeError, match="makes the host wait"), self.no_sync():
+            total.item()
 
 @pytest.mark.usefixtures("device")
 class Placed(unittest.TestCase):

@@ -9,6 +9,13 @@ from devlab.panel import LABEL, Column, Panel, Table, escape, prose
 # The oldest NVIDIA driver that runs a build of PyTorch for that version of CUDA, on Linux.
 OLDEST_DRIVER = {11: (450, 80), 12: (525, 60), 13: (580, 65)}
 
+# The last branch of drivers for Maxwell, Pascal and Volta, by NVIDIA's schedule of deprecations for Unix.
+# NVIDIA's open kernel modules are for Turing and later chips in every branch.
+OLD_CHIPS = (
+    "for a chip of the generations Maxwell, Pascal or Volta (such as GTX 1080, P40, V100) install a driver "
+    "of branch 580, the last that knows them, with NVIDIA's proprietary kernel modules, not the open ones"
+)
+
 # The oldest macOS on which torch 2.13 uses Apple's GPU.
 OLDEST_MACOS = (14,)
 
@@ -23,7 +30,7 @@ DRIVER_TROUBLES = (
         "couldn't communicate with the NVIDIA driver",
         "the NVIDIA driver is installed, and it is not running",
         "restart the machine; if it stays so, the driver was not built for this kernel, or Secure Boot "
-        "refuses it: install NVIDIA's driver again",
+        f"refuses it: install NVIDIA's driver again, and {OLD_CHIPS}",
     ),
     (
         "blocked by the operating system",
@@ -40,7 +47,8 @@ DRIVER_TROUBLES = (
     (
         "No devices were found",
         "the NVIDIA driver is running, and it finds no GPU that it can start",
-        "restart the machine; if it stays so, read what the driver said at start (sudo dmesg | grep NVRM)",
+        f"restart the machine; {OLD_CHIPS}; if it stays so, read what the driver said at start (sudo dmesg | "
+        "grep NVRM)",
     ),
     (
         "NVML: Unknown Error",
@@ -55,7 +63,7 @@ DRIVER_TROUBLES = (
 # What an import of PyTorch says when it fails, and the cure.
 REINSTALL = "install PyTorch into a fresh environment, as the README says, and devlab beside it"
 IMPORT_TROUBLES = (
-    ("No module named", "install what is missing into this same Python ({executable}), as the README says"),
+    ("No module named", "install what is missing, as the README says, {where}"),
     ("DLL", "install Microsoft's Visual C++ Redistributable; if it stays so, " + REINSTALL),
     ("WinError", "install Microsoft's Visual C++ Redistributable; if it stays so, " + REINSTALL),
     ("GLIBC", "this Linux is older than the PyTorch that was installed: update the system"),
@@ -101,7 +109,14 @@ def _broken_torch(facts: Facts) -> Problem | None:
         cure = f"{found} has PyTorch's name and is imported in its place: rename it"
     else:
         cure = next((cure for words, cure in IMPORT_TROUBLES if words in said), REINSTALL)
-    return Problem(name, f"`import torch` says: {said}", cure.format(executable=facts.executable))
+    return Problem(name, f"`import torch` says: {said}", cure.format(where=_where(facts)))
+
+
+def _where(facts: Facts) -> str:
+    """Return where to install PyTorch: a tool's environment is its installer's, and stays as that made it."""
+    if "tools" in facts.executable.split(os.sep) and "uv" in facts.executable.split(os.sep):
+        return "into an environment of the course's own (uv venv), with devlab beside it, not as a uv tool"
+    return f"into this same Python: {facts.executable}"
 
 
 def _cpu_only_build(facts: Facts) -> Problem | None:
@@ -111,8 +126,7 @@ def _cpu_only_build(facts: Facts) -> Problem | None:
     return Problem(
         "cpu-only build" if not facts.hip_build else "build for another GPU",
         f"there is a GPU here ({facts.gpus[0]}), and this PyTorch ({facts.torch}) was built {build}",
-        "install the build for CUDA that the selector on pytorch.org names for your system, into this same "
-        f"Python: {facts.executable}",
+        f"install the build for CUDA that the selector on pytorch.org names for your system, {_where(facts)}",
     )
 
 
@@ -230,42 +244,43 @@ def _unsupported_chip(facts: Facts) -> Problem | None:
                 "unsupported chip",
                 f"{device.name} has compute capability {device.capability}, and this PyTorch holds kernels "
                 f"for {', '.join(facts.architectures)}",
-                _build_for(version(device.capability)),
+                _build_for(device.capability),
             )
     return None
 
 
-def _build_for(capability: tuple[int, ...]) -> str:
-    """Return which build holds kernels for a chip, by the table PYTORCH_RELEASES_CODE_CC of torch 2.13."""
-    if capability >= (10, 0):
-        return "install a build of PyTorch for CUDA 12.8 or later; builds for older CUDA know no chip so new"
-    if (5, 0) <= capability < (7, 5):
+def _build_for(capability: str) -> str:
+    """Return which build holds kernels for a chip, by the table of releases in the torch that is here."""
+    from torch import cuda
+
+    builds = []
+    for release, codes in cuda.PYTORCH_RELEASES_CODE_CC.items():
+        every = codes if isinstance(codes, set) else set().union(*codes.values())  # since torch 2.13 by host
+        builds += [release] if _runs(capability, [f"sm_{code}" for code in every]) else []
+    if builds:
         return (
-            "install the build of PyTorch for CUDA 12.6 (cu126), which still holds kernels for a chip so old"
+            f"install the build of PyTorch for CUDA {' or '.join(builds)}, which holds kernels for this chip"
         )
-    if capability < (5, 0):
-        return "no present build of PyTorch has kernels for a chip so old; the course simulates a GPU instead"
-    return "install a build of PyTorch that holds kernels for it, such as the one for CUDA 12.6 (cu126)"
+    if capability in ("5.3", "6.2", "7.2", "8.7", "10.1"):
+        return "install the PyTorch that NVIDIA builds for Jetson; PyTorch's own builds leave this chip out"
+    return "no present build of PyTorch has kernels for this chip; the course simulates a GPU instead"
 
 
 def _runs(capability: str, architectures: list[str]) -> bool:
     """Tell whether kernels for some architectures run on a chip.
 
-    Binary ones run on their own major version from their minor one up, portable ones on all later chips.
+    Binary ones run where PyTorch's own table DEVICE_REQUIREMENT says, portable ones on all later chips.
 
-    >>> _runs("8.6", ["sm_80"]), _runs("7.5", ["sm_80"]), _runs("12.0", ["compute_90"])
+    >>> _runs("8.6", ["sm_80"]), _runs("8.7", ["sm_80"]), _runs("12.0", ["compute_90"])
     (True, False, True)
     """
-    major, minor = map(int, capability.split("."))
+    from torch import cuda
+
+    chip = int(capability.replace(".", ""))
     for name in architectures:
         kind, _, number = name.partition("_")
-        digits = "".join(c for c in number if c.isdigit())
-        if not digits:
-            continue
-        own_major, own_minor = int(digits[:-1]), int(digits[-1])
-        binary = kind == "sm" and own_major == major and own_minor <= minor
-        portable = kind == "compute" and (own_major, own_minor) <= (major, minor)
-        if binary or portable:
+        code = int("".join(filter(str.isdigit, number)) or 0)
+        if (kind == "compute" and 0 < code <= chip) or chip in cuda.DEVICE_REQUIREMENT.get(code, ()):
             return True
     return False
 
@@ -310,7 +325,7 @@ def _mps_not_built(facts: Facts) -> Problem | None:
         return Problem(
             "no MPS in this build",
             "this Mac has an Apple GPU, and this PyTorch was built without MPS",
-            f"install PyTorch again from PyPI or pytorch.org, into this same Python: {facts.executable}",
+            f"install PyTorch again from PyPI or pytorch.org, {_where(facts)}",
         )
     if version(facts.macos) < OLDEST_MACOS:
         cure = f"update macOS to {OLDEST_MACOS[0]} or later"

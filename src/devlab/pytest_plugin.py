@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CHOICES = ("cpu", "sim", "real", "all")
 MARKER = "real_device"
-ASKING = {"device", "two_devices", "watch"}
+ASKING = {"device", "two_devices", "watch", "no_sync"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,6 +129,14 @@ def watch():
     from devlab.watching.watch import watch
 
     return watch
+
+
+@pytest.fixture
+def no_sync():
+    """`devlab.no_sync`: `with no_sync():` fails the test at the line that makes the host wait."""
+    from devlab.watching.quiet import no_sync
+
+    return no_sync
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
