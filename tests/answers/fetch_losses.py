@@ -203,6 +203,37 @@ def rounded(losses):
     return [round(value, 2) for value in torch.stack(losses).tolist()]
 
 
+@wrong("the losses came in another order", row="a list of floats, in order")
+def largest_first(losses):
+    return torch.stack(losses).sort(descending=True).values.tolist()
+
+
+@wrong("the losses were rounded to 0 digits", row="a list of floats, in order")
+def rounded_to_whole_numbers(losses):
+    return torch.stack(losses).round().tolist()
+
+
+@wrong("the losses were rounded to 1 digit", row="a list of floats, in order")
+def rounded_to_one_digit(losses):
+    return [round(value, 1) for value in torch.stack(losses).tolist()]
+
+
+@wrong("the losses were rounded to 3 digits", row="a list of floats, in order")
+def rounded_to_three_digits(losses):
+    return [float(f"{value:.3f}") for value in torch.stack(losses).tolist()]
+
+
+@wrong("the numbers are running means of the losses", row="a list of floats, in order")
+def running_means(losses):
+    sums = torch.stack(losses).cumsum(0).tolist()
+    return [total / count for count, total in enumerate(sums, start=1)]
+
+
+@wrong("digits were lost: the numbers were torch.bfloat16 on the way", row="a list of floats, in order")
+def brain_floats(losses):
+    return torch.stack(losses).bfloat16().tolist()
+
+
 @wrong("the input `losses` was changed", row="a list of floats, in order")
 def empties_the_list(losses):
     values = torch.stack(losses).tolist()
