@@ -173,7 +173,10 @@ def asks_each_whether_it_is_finite(losses):
     return torch.stack(losses).tolist() if len(finite) else []
 
 
-@wrong("the host waited 2 times for 9 losses", row="one synchronization, however many losses")
+@wrong(
+    "the host waited 2 times for 9 losses, by synchronize() and .tolist()",
+    row="one synchronization, however many losses",
+)
 def synchronizes_first(losses):
     if losses[0].device.type != "cpu":
         torch.accelerator.synchronize(losses[0].device)
@@ -200,6 +203,37 @@ def rounded(losses):
     return [round(value, 2) for value in torch.stack(losses).tolist()]
 
 
+@wrong("the losses came in another order", row="a list of floats, in order")
+def largest_first(losses):
+    return torch.stack(losses).sort(descending=True).values.tolist()
+
+
+@wrong("the losses were rounded to 0 digits", row="a list of floats, in order")
+def rounded_to_whole_numbers(losses):
+    return torch.stack(losses).round().tolist()
+
+
+@wrong("the losses were rounded to 1 digit", row="a list of floats, in order")
+def rounded_to_one_digit(losses):
+    return [round(value, 1) for value in torch.stack(losses).tolist()]
+
+
+@wrong("the losses were rounded to 3 digits", row="a list of floats, in order")
+def rounded_to_three_digits(losses):
+    return [float(f"{value:.3f}") for value in torch.stack(losses).tolist()]
+
+
+@wrong("the numbers are running means of the losses", row="a list of floats, in order")
+def running_means(losses):
+    sums = torch.stack(losses).cumsum(0).tolist()
+    return [total / count for count, total in enumerate(sums, start=1)]
+
+
+@wrong("digits were lost: the numbers were torch.bfloat16 on the way", row="a list of floats, in order")
+def brain_floats(losses):
+    return torch.stack(losses).bfloat16().tolist()
+
+
 @wrong("the input `losses` was changed", row="a list of floats, in order")
 def empties_the_list(losses):
     values = torch.stack(losses).tolist()
@@ -214,7 +248,7 @@ def cuts_the_graphs(losses):
     return torch.stack(losses).tolist()
 
 
-@wrong("is None: is a `return` missing?", row="a list of floats, in order")
+@wrong("the result is None: is a `return` missing?", row="a list of floats, in order")
 def forgetful(losses):
     torch.stack(losses).tolist()
 
@@ -224,7 +258,7 @@ def all_but_the_last(losses):
     return torch.stack(losses[:-1] or losses).tolist()
 
 
-@wrong("for 70 losses", row="one synchronization, however many losses")
+@wrong("the host waited 7 times for 70 losses, by .tolist()", row="one synchronization, however many losses")
 def by_tens(losses):
     return [value for at in range(0, len(losses), 10) for value in torch.stack(losses[at : at + 10]).tolist()]
 
@@ -327,7 +361,7 @@ def zeros_for_nan(losses):
     return torch.stack(losses).nan_to_num().tolist()
 
 
-@wrong("numbers came for 7 losses", row="a list of floats, in order")
+@wrong("5 numbers came for 7 losses", row="a list of floats, in order")
 def each_value_once(losses):
     return list(dict.fromkeys(torch.stack(losses).tolist()))
 
@@ -345,7 +379,7 @@ def backward_all_with_their_graphs(losses):
     return row.tolist()
 
 
-@wrong("was changed in place", row="losses with a graph, or in half precision")
+@wrong("the input `losses[2]` was changed in place", row="losses with a graph, or in half precision")
 def gradients_off(losses):
     for loss in losses:
         if loss.is_leaf:

@@ -72,7 +72,8 @@ def in_place_on_a_copy(batch, device):
 
 
 @wrong(
-    "batch['words'] is no tensor, and yet its own `.to` was called", row="other values come back as they are"
+    "batch[2], which is no tensor, has a `.to` of its own, which was called",
+    row="other values come back as they are",
 )
 def whatever_has_to(batch, device):
     if hasattr(batch, "to"):
@@ -85,7 +86,7 @@ def whatever_has_to(batch, device):
     return batch
 
 
-@wrong("batch stayed on {device}", row="every tensor reaches the device, at any depth")
+@wrong("batch is on {device}, not cpu", row="every tensor reaches the device, at any depth")
 def throws_the_result_away(batch, device):
     if isinstance(batch, torch.Tensor):
         batch.to(device)
@@ -98,7 +99,7 @@ def throws_the_result_away(batch, device):
     return batch
 
 
-@wrong("became a plain tuple", row="containers keep their type, order and names")
+@wrong("batch: the namedtuple Pair became a plain tuple", row="containers keep their type, order and names")
 def namedtuple_broken(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -148,7 +149,7 @@ def every_sequence_a_tuple(batch, device):
     return batch
 
 
-@wrong("came in another order", row="every tensor reaches the device, at any depth")
+@wrong("the keys of batch came in another order", row="every tensor reaches the device, at any depth")
 def keys_sorted(batch, device):
     if isinstance(batch, dict):
         return {key: keys_sorted(batch[key], device) for key in sorted(batch, key=str)}
@@ -172,12 +173,12 @@ def another_kind_of_dict(batch, device):
     return batch.to(device) if torch.is_tensor(batch) else batch
 
 
-@wrong("was there already, and was copied", row="what is there already is not copied")
+@wrong("batch['x'] was there already, and was copied", row="what is there already is not copied")
 def always_copies(batch, device):
     return pytree.tree_map(lambda x: x.to(device, copy=True) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("was there already, and was copied", row="what is there already is not copied")
+@wrong("batch['x'] was there already, and was copied", row="what is there already is not copied")
 def clones(batch, device):
     return pytree.tree_map(lambda x: x.clone().to(device) if torch.is_tensor(x) else x, batch)
 
@@ -218,7 +219,7 @@ def walks_into_texts(batch, device):
     return batch
 
 
-@wrong("batch['x'][0] stayed on {device}", row="every tensor reaches the device, at any depth")
+@wrong("batch['x'][0] is on {device}, not cpu", row="every tensor reaches the device, at any depth")
 def one_level_only(batch, device):
     def to(value):
         return value.to(device) if torch.is_tensor(value) else value
@@ -232,7 +233,7 @@ def one_level_only(batch, device):
     return to(batch)
 
 
-@wrong("batch['x'][0] stayed on {device}", row="every tensor reaches the device, at any depth")
+@wrong("batch['x'][0] is on {device}, not cpu", row="every tensor reaches the device, at any depth")
 def forgets_lists(batch, device):
     if torch.is_tensor(batch):
         return batch.to(device)
@@ -243,7 +244,7 @@ def forgets_lists(batch, device):
     return batch
 
 
-@wrong("was replaced", row="every tensor reaches the device, at any depth")
+@wrong("the input `batch['x']` was replaced", row="every tensor reaches the device, at any depth")
 def changes_the_dict_in_place(batch, device):
     if torch.is_tensor(batch):
         return batch.to(device)
@@ -259,7 +260,7 @@ def changes_the_dict_in_place(batch, device):
     return batch
 
 
-@wrong("which is no tensor, came back changed", row="other values come back as they are")
+@wrong("batch['name'], which is no tensor, came back changed", row="other values come back as they are")
 def forgets_the_rest(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -273,12 +274,12 @@ def forgets_the_rest(batch, device):
     return None
 
 
-@wrong("not torch.int64", row="every tensor reaches the device, at any depth")
+@wrong("batch[1] is torch.float32, not torch.int64", row="every tensor reaches the device, at any depth")
 def casts_on_the_way(batch, device):
     return pytree.tree_map(lambda x: x.float().to(device) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("went to {device}", row="every tensor reaches the device, at any depth")
+@wrong("batch is on {device}, not {second}", row="every tensor reaches the device, at any depth")
 def to_the_current_device(batch, device):
     def leaf(x):
         return x if not torch.is_tensor(x) else x.to(device.type)
@@ -286,7 +287,7 @@ def to_the_current_device(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("which is no tensor, came back changed", row="other values come back as they are")
+@wrong("batch['n'], which is no tensor, came back changed", row="other values come back as they are")
 def numbers_become_tensors(batch, device):
     def leaf(x):
         if torch.is_tensor(x):
@@ -296,7 +297,7 @@ def numbers_become_tensors(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("which is no tensor, came back changed", row="other values come back as they are")
+@wrong("batch[1], which is no tensor, came back changed", row="other values come back as they are")
 def arrays_become_tensors(batch, device):
     def leaf(x):
         if type(x).__module__ == "numpy":
@@ -306,7 +307,7 @@ def arrays_become_tensors(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("has other keys than before", row="other values come back as they are")
+@wrong("batch has other keys than before", row="other values come back as they are")
 def only_the_tensors(batch, device):
     if isinstance(batch, dict):
         tensors = {key: value for key, value in batch.items() if not isinstance(value, str | int | None)}
@@ -337,7 +338,9 @@ def only_with_keywords(batch, device):
     return {name: value.to(device) for name, value in dict(**batch).items()}
 
 
-@wrong("was returned before the copy had arrived", row="every tensor reaches the device, at any depth")
+@wrong(
+    "the result was returned before the copy had arrived", row="every tensor reaches the device, at any depth"
+)
 def never_waits(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=True)
@@ -349,7 +352,7 @@ def never_waits(batch, device):
     return batch
 
 
-@wrong("was changed in place", row="every tensor reaches the device, at any depth")
+@wrong("the input `batch[0]` was changed in place", row="every tensor reaches the device, at any depth")
 def without_gradients(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.requires_grad_(False).to(device) if batch.is_leaf else batch.to(device)
@@ -362,7 +365,7 @@ def without_gradients(batch, device):
     return batch
 
 
-@wrong("stayed on", row="every tensor reaches the device, at any depth")
+@wrong("batch[0] is on {device}, not cpu", row="every tensor reaches the device, at any depth")
 def tensors_by_exact_type(batch, device):
     if type(batch) is torch.Tensor:
         return batch.to(device)
@@ -375,7 +378,7 @@ def tensors_by_exact_type(batch, device):
     return batch
 
 
-@wrong("which is no tensor, ", row="other values come back as they are")
+@wrong("batch[0], which is no tensor, was copied", row="other values come back as they are")
 def dataclasses_too(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -393,7 +396,7 @@ def dataclasses_too(batch, device):
     return batch
 
 
-@wrong("is a Tensor, not a list", row="other values come back as they are")
+@wrong("batch[2] is a Tensor, not a list", row="other values come back as they are")
 def floats_become_a_tensor(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -510,7 +513,7 @@ def values_only(batch, device):
     return batch
 
 
-@wrong("batch[1] stayed on {device}", row="every tensor reaches the device, at any depth")
+@wrong("batch[1] is on {device}, not cpu", row="every tensor reaches the device, at any depth")
 def floats_only(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device) if batch.is_floating_point() else batch
