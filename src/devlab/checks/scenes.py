@@ -167,7 +167,7 @@ def beside(trial: Trial, answer: Callable, seed: int | None = None) -> Trial:
 
 
 def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
-    """Yield what a scene sees of an answer, each tensor as it then is; each step has a time limit of its own.
+    """Yield what a scene sees of an answer, to be looked at at once; each step has a time limit of its own.
 
     What is raised in the learner's own lines comes out as AnswerRaised.
     """
@@ -188,7 +188,7 @@ def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
                 raise
             thing = thing if isinstance(thing, Seen) else Seen(*thing)
             if isinstance(thing.value, torch.Tensor) and thing.value.layout is torch.strided:
-                thing = thing._replace(value=thing.value.detach().clone())
+                thing = thing._replace(value=thing.value.detach())
             yield thing._replace(asked=thing.asked or scene.asked)
 
 
