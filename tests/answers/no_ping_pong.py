@@ -209,9 +209,7 @@ def prints_its_progress(model, loader, device):
     return torch.cat(outputs).cpu()
 
 
-@wrong(
-    "the host waited 6 times, by synchronize() and .cpu()", row="one transfer in a batch, one out at the end"
-)
+@wrong("the host waited 6 times", row="one transfer in a batch, one out at the end")
 def synchronizes_each_time(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -398,7 +396,7 @@ def resets_the_buffers(model, loader, device):
     return outputs
 
 
-@wrong("of the model was changed", row="the model stays where it is")
+@wrong("`_forward_hooks.", row="the model stays where it is")
 def by_a_hook_that_stays(model, loader, device):
     outputs = []
     model.register_forward_hook(lambda module, args, output: outputs.append(output.detach()))

@@ -63,9 +63,9 @@ def model_stays(t):
     training, loader = make_model(t), load(t, 7, t.seeds[2], 4)
     training[0].weight.grad = torch.ones_like(training[0].weight)
     evaluating = nn.Sequential(make_model(t), nn.BatchNorm1d(2)).to(t.device).eval()
-    embedding, words = nn.Embedding(4, 3).half().to(t.device), DataLoader(torch.arange(7) % 4, 4)
+    embedding, whole = nn.Embedding(4, 3).half().to(t.device), DataLoader(torch.arange(7) % 4, 4)
     changed, now = "`{path}` of the model was changed", "another `{path}`, or another setting of it"
-    for model, given in ((training, loader), (evaluating, loader), (embedding, words)):
+    for model, given in ((training, loader), (evaluating, loader), (embedding, whole)):
         with untouched(model, changed, "the model as it came", now):
             t.call(model, given, t.device)
             for name, one in model.named_parameters():
