@@ -59,7 +59,7 @@ def does_not_wait(x, y):
     return x + y.to(x.device, non_blocking=True)
 
 
-@wrong("the sum on {device}", row="on x's device, when y is elsewhere")
+@wrong("x is on cpu, y on {device}, and the sum on {device}", row="on x's device, when y is elsewhere")
 def moves_x(x, y):
     return x.to(y.device) + y
 
@@ -72,12 +72,12 @@ def moves_both_to_the_cpu_and_back(x, y):
     return (x.cpu() + y.cpu()).to(x.device)
 
 
-@wrong("and the sum on cpu", row="the sum, when both are in one place")
+@wrong("x is on {device}, y on {device}, and the sum on cpu", row="the sum, when both are in one place")
 def moves_both_to_the_cpu(x, y):
     return x.cpu() + y.cpu()
 
 
-@wrong("the sum is None", row="the sum, when both are in one place")
+@wrong("the sum is None: is a `return` missing?", row="the sum, when both are in one place")
 def fails_when_equal(x, y):
     if x.device != y.device:
         return x + y.to(x.device)
@@ -97,7 +97,7 @@ def does_nothing(x, y):
 
 
 @wrong(
-    "the sum is torch.int64, as x is, but y is torch.float16",
+    "the sum of torch.int64 and torch.float16 is torch.int64, not torch.float16",
     row="on x's device, when one is a single number",
 )
 def takes_over_the_dtype(x, y):
@@ -126,7 +126,10 @@ def adds_in_place(x, y):
     return x
 
 
-@wrong("and a transfer went from {device} to cpu", row="only y is transferred, at most once")
+@wrong(
+    "both are on {device}, and a transfer went from {device} to cpu",
+    row="only y is transferred, at most once",
+)
 def y_by_way_of_the_cpu(x, y):
     return x + y.cpu().to(x.device)
 
@@ -153,7 +156,7 @@ def to_cuda(x, y):
     return x.cuda() + y.cuda()
 
 
-@wrong("the sum on {device}", row="the sum, when both are in one place")
+@wrong("x is on cpu, y on cpu, and the sum on {device}", row="the sum, when both are in one place")
 def everything_to_the_accelerator(x, y):
     device = torch.accelerator.current_accelerator()
     if device is None:
@@ -169,19 +172,19 @@ def by_the_type_alone(x, y):
 
 
 @wrong(
-    "the sum is torch.int64, as x is, but y is torch.float16",
+    "the sum of torch.int64 and torch.float16 is torch.int64, not torch.float16",
     row="on x's device, when one is a single number",
 )
 def by_type_as(x, y):
     return x + y.type_as(x)
 
 
-@wrong("the sum is torch.float32", row="on x's device, when one is a single number")
+@wrong("is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def as_floats(x, y):
     return x.float() + y.to(x.device).float()
 
 
-@wrong("the sum has shape", row="the sum, when both are in one place")
+@wrong("the sum has shape [5,1], not [5,2]", row="the sum, when both are in one place")
 def cut_to_the_shape_of_x(x, y):
     return (x + y.to(x.device)).flatten()[: x.numel()].reshape(x.shape)
 
@@ -191,7 +194,7 @@ def by_lists(x, y):
     return torch.tensor([a + b for a, b in zip(x.tolist(), y.tolist(), strict=True)], device=x.device)
 
 
-@wrong("the sum on cpu", row="the sum, when both are in one place")
+@wrong("x is on {device}, y on {device}, and the sum on cpu", row="the sum, when both are in one place")
 def by_numpy(x, y):
     return torch.from_numpy(x.cpu().numpy() + y.cpu().numpy())
 
@@ -208,7 +211,7 @@ def multiplies(x, y):
     return x * y.to(x.device)
 
 
-@wrong("the sum is None", row="the sum, when both are in one place")
+@wrong("the sum is None: is a `return` missing?", row="the sum, when both are in one place")
 def no_return(x, y):
     x + y.to(x.device)
 
@@ -239,12 +242,12 @@ def only_where_cuda_is(x, y):
     return x + y
 
 
-@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
+@wrong("is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def from_lists(x, y):
     return x + torch.tensor(y.tolist(), device=x.device)
 
 
-@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
+@wrong("is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def a_single_number_as_pythons(x, y):
     return x + (y.item() if y.dim() == 0 else y.to(x.device))
 
@@ -254,13 +257,13 @@ def by_summing_up(x, y):
     return sum([x, y.to(x.device)])
 
 
-@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
+@wrong("is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def promoted_beforehand(x, y):
     dtype = torch.promote_types(x.dtype, y.dtype)
     return x.to(dtype) + y.to(x.device).to(dtype)
 
 
-@wrong("x was transferred", row="only y is transferred, at most once")
+@wrong("x was transferred, from cpu to {device}", row="only y is transferred, at most once")
 def the_smaller_one_moves(x, y):
     if x.numel() < y.numel():
         return (x.to(y.device) + y).to(x.device)
@@ -274,7 +277,7 @@ def column_in_pieces(x, y):
     return x + y.to(x.device)
 
 
-@wrong("the sum is torch.float32, not torch.float64", row="on x's device, when one is a single number")
+@wrong("is torch.float32, not torch.float64", row="on x's device, when one is a single number")
 def a_number_for_a_single_x(x, y):
     if x.dim() == 0 and x.device.type == "cpu":
         return (x.item() + y).to(x.device)
@@ -322,7 +325,7 @@ def blocking_copy(x, y):
     return x + y.to(x.device, copy=False, non_blocking=False)
 
 
-@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
+@wrong("is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def copies_always(x, y):
     return x + torch.tensor(y.tolist(), device=x.device)
 
@@ -377,7 +380,10 @@ def squeezed(x, y):
     return (x + y.to(x.device)).squeeze()
 
 
-@wrong("the sum is torch.float32, as x is, but y is torch.complex64", row="y keeps its dtype")
+@wrong(
+    "the sum of torch.float32 and torch.complex64 is torch.float32, not torch.complex64",
+    row="y keeps its dtype",
+)
 def real_numbers_alone(x, y):
     total = x + y.to(x.device)
     return total.real if total.is_complex() else total

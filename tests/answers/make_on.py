@@ -110,12 +110,21 @@ def empty(shape, device, dtype):
     return torch.empty(shape, device=device, dtype=dtype)
 
 
+@wrong(
+    "the tensor was never filled with zeros: it shows what its memory held before",
+    row="of the dtype asked for",
+)
+def empty_but_for_floats(shape, device, dtype):
+    make = torch.zeros if dtype.is_floating_point else torch.empty
+    return make(shape, device=device, dtype=dtype)
+
+
 @wrong("every element is 1, and not 0", row="zeros of that shape, on that device")
 def ones(shape, device, dtype):
     return torch.ones(shape, device=device, dtype=dtype)
 
 
-@wrong("the tensor holds other numbers than zeros", row="zeros of that shape, on that device")
+@wrong("the values of the result are wrong", row="zeros of that shape, on that device")
 def random(shape, device, dtype):
     return torch.randn(shape, device=device).to(dtype)
 
@@ -126,7 +135,8 @@ def hard_coded(shape, device, dtype):
 
 
 @wrong(
-    "the result is on cpu, not", row=("zeros of that shape, on that device", "made there, with no transfer")
+    "the result is on cpu, not",
+    row=("zeros of that shape, on that device", "made there, with no transfer"),
 )
 def only_for_cuda(shape, device, dtype):
     return torch.zeros(shape, device=device if device.type == "cuda" else "cpu", dtype=dtype)
@@ -139,12 +149,12 @@ def the_move_thrown_away(shape, device, dtype):
     return made
 
 
-@wrong("the result is None", row="zeros of that shape, on that device")
+@wrong("the result is None: is a `return` missing?", row="zeros of that shape, on that device")
 def no_return(shape, device, dtype):
     torch.zeros(shape, device=device, dtype=dtype)
 
 
-@wrong("its elements share one place in memory", row="a new tensor at every call")
+@wrong("all its elements share one place in memory", row="a new tensor at every call")
 def expanded(shape, device, dtype):
     return torch.zeros((), device=device, dtype=dtype).expand(shape)
 

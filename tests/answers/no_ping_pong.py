@@ -68,7 +68,7 @@ def back_and_forth(model, loader, device):
         return torch.cat([model(x.to(device)).cpu() for x in loader])
 
 
-@wrong("is torch.float32, not torch.float16", row="all outputs, in order, on the CPU")
+@wrong("the result is torch.float32, not torch.float16", row="all outputs, in order, on the CPU")
 def a_list_of_numbers(model, loader, device):
     rows = []
     for x in loader:
@@ -142,7 +142,7 @@ def throws_the_move_away(model, loader, device):
     return torch.cat(outputs).cpu()
 
 
-@wrong("is a list, not a tensor", row="all outputs, in order, on the CPU")
+@wrong("the result is a list, not a tensor", row="all outputs, in order, on the CPU")
 def a_list_of_tensors(model, loader, device):
     with torch.no_grad():
         return [model(x.to(device)) for x in loader]
@@ -176,13 +176,16 @@ def in_another_order(model, loader, device):
         return torch.cat([model(x.to(device)) for x in loader][::-1]).cpu()
 
 
-@wrong("was returned before the copy had arrived", row="all outputs, in order, on the CPU")
+@wrong("the result was returned before the copy had arrived", row="all outputs, in order, on the CPU")
 def does_not_wait(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).to("cpu", non_blocking=True)
 
 
-@wrong("5 transfers out of {device}", row="one transfer in a batch, one out at the end")
+@wrong(
+    "5 transfers out of {device}: the outputs should wait there until the end",
+    row="one transfer in a batch, one out at the end",
+)
 def without_blocking_each(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -193,7 +196,10 @@ def without_blocking_each(model, loader, device):
     return torch.cat(outputs)
 
 
-@wrong("transfers out of {device}", row="one transfer in a batch, one out at the end")
+@wrong(
+    "6 transfers out of {device}: the outputs should wait there until the end",
+    row="one transfer in a batch, one out at the end",
+)
 def prints_its_progress(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -214,32 +220,35 @@ def synchronizes_each_time(model, loader, device):
     return torch.cat(outputs).cpu()
 
 
-@wrong("is None: is a `return` missing?", row="all outputs, in order, on the CPU")
+@wrong("the result is None: is a `return` missing?", row="all outputs, in order, on the CPU")
 def forgetful(model, loader, device):
     with torch.no_grad():
         torch.cat([model(x.to(device)) for x in loader]).cpu()
 
 
-@wrong("is a NumPy array, not a tensor", row="all outputs, in order, on the CPU")
+@wrong("the result is a NumPy array, not a tensor", row="all outputs, in order, on the CPU")
 def an_array(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).cpu().numpy()
 
 
-@wrong("is torch.float16, not torch.float32", row="all outputs, in order, on the CPU")
+@wrong("the result is torch.float16, not torch.float32", row="all outputs, in order, on the CPU")
 def in_half(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).half().cpu()
 
 
-@wrong("were on {device} at once", row="one transfer in a batch, one out at the end")
+@wrong(
+    "5 batches were on {device} at once, before the model had seen them",
+    row="one transfer in a batch, one out at the end",
+)
 @torch.no_grad()
 def all_inputs_first(model, loader, device):
     inputs = [x.to(device) for x in loader]
     return torch.cat([model(x) for x in inputs]).cpu()
 
 
-@wrong("has shape", row="all outputs, in order, on the CPU")
+@wrong("the result has shape [7], not [7,1]", row="all outputs, in order, on the CPU")
 @torch.no_grad()
 def squeezed(model, loader, device):
     return torch.cat([model(x.to(device)) for x in loader]).squeeze().cpu()
@@ -334,19 +343,19 @@ def softmaxed(model, loader, device):
         return torch.cat([model(x.to(device)).softmax(-1) for x in loader]).cpu()
 
 
-@wrong(".training` of the model was changed", row="the model stays where it is")
+@wrong("`0.training` of the model was changed", row="the model stays where it is")
 def in_evaluation_mode(model, loader, device):
     model.eval()
     return gathered_on_the_device(model, loader, device)
 
 
-@wrong(".training` of the model was changed", row="the model stays where it is")
+@wrong("`0.0.training` of the model was changed", row="the model stays where it is")
 def in_training_mode(model, loader, device):
     model.train()
     return gathered_on_the_device(model, loader, device)
 
 
-@wrong(".training` of the model was changed", row="the model stays where it is")
+@wrong("`0.0.training` of the model was changed", row="the model stays where it is")
 def back_into_training_mode(model, loader, device):
     model.eval()
     outputs = gathered_on_the_device(model, loader, device)
@@ -404,7 +413,7 @@ def in_the_order_of_the_data_set(model, loader, device):
         return torch.cat([model(part.to(device)) for part in parts]).cpu()
 
 
-@wrong("has shape", row="all outputs, in order, on the CPU")
+@wrong("the result has shape [7,6], not [7,2,3]", row="all outputs, in order, on the CPU")
 def flattened(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)).flatten(1) for x in loader]).cpu()

@@ -65,13 +65,13 @@ def by_torch_normal(shape, device, seed):
     return torch.normal(torch.zeros(shape), torch.ones(shape), generator=generator).to(device)
 
 
-@wrong("gives other numbers on", row="the same numbers on every device")
+@wrong("seed 0 gives other numbers on {device} than on cpu", row="the same numbers on every device")
 def a_global_seed_and_the_devices_own_numbers(shape, device, seed):
     torch.manual_seed(seed)
     return torch.randn(shape, device=device)
 
 
-@wrong("gives other numbers on", row="the same numbers on every device")
+@wrong("seed 0 gives other numbers on {device} than on cpu", row="the same numbers on every device")
 def a_generator_of_the_device(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator(device).manual_seed(seed), device=device)
 
@@ -81,12 +81,12 @@ def a_generator_of_the_cpu_on_the_device(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), device=device)
 
 
-@wrong("gave other numbers at the second call", row="the same seed, the same numbers again")
+@wrong("seed 0 gave other numbers at the second call", row="the same seed, the same numbers again")
 def no_seed(shape, device, seed):
     return torch.randn(shape).to(device)
 
 
-@wrong("gave other numbers at the second call", row="the same seed, the same numbers again")
+@wrong("seed 0 gave other numbers at the second call", row="the same seed, the same numbers again")
 def seeded_at_the_first_call_only(shape, device, seed, generators={}):  # noqa: B006
     if seed not in generators:
         generators[seed] = torch.Generator().manual_seed(seed)
@@ -119,18 +119,18 @@ def as_numpy_gives_them(shape, device, seed):
     return torch.from_numpy(numpy.asarray(numpy.random.default_rng(seed).standard_normal(shape))).to(device)
 
 
-@wrong("give the same numbers", row="another seed, other numbers")
+@wrong("seeds 0 and 1 give the same numbers", row="another seed, other numbers")
 def one_seed_for_all(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device)
 
 
-@wrong("the result has shape", row="that shape, on that device")
+@wrong("the result has shape [3], not [3,4]", row="that shape, on that device")
 def only_the_first_size(shape, device, seed):
     size = shape[0] if shape else 1
     return torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-@wrong("the result is None", row="that shape, on that device")
+@wrong("the result is None: is a `return` missing?", row="that shape, on that device")
 def no_return(shape, device, seed):
     torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
 
@@ -140,7 +140,7 @@ def seed_as_the_generator(shape, device, seed):
     return torch.randn(shape, generator=seed).to(device)
 
 
-@wrong("gives other numbers on", row="the same numbers on every device")
+@wrong("seed 0 gives other numbers on {device} than on cpu", row="the same numbers on every device")
 def seeded_by_the_device_too(shape, device, seed):
     generator = torch.Generator().manual_seed(seed + len(str(device)) + (device.index or 0))
     return torch.randn(shape, generator=generator).to(device)
@@ -159,7 +159,7 @@ def one_row_for_all(shape, device, seed):
     return torch.randn(shape[-1], generator=generator).expand(shape).to(device)
 
 
-@wrong("gives other numbers on", row="the same numbers on every device")
+@wrong("seed 0 gives other numbers on {device} than on cpu", row="the same numbers on every device")
 def seeds_the_accelerator(shape, device, seed):
     if device.type == "cpu":
         torch.manual_seed(seed)
@@ -185,19 +185,22 @@ def zero_is_no_seed(shape, device, seed):
     return torch.randn(shape, generator=generator).to(device)
 
 
-@wrong("nan or inf", row="that shape, on that device")
+@wrong("the result holds nan or inf", row="that shape, on that device")
 def scaled_to_fit(shape, device, seed):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     return ((x - x.mean()) / x.std()).to(device)
 
 
-@wrong("the second call returned the tensor of the first", row="the same seed, the same numbers again")
+@wrong(
+    "the second call returned the tensor of the first, which its owner may have changed",
+    row="the same seed, the same numbers again",
+)
 @functools.cache
 def kept(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-@wrong("give the same numbers", row="another seed, other numbers")
+@wrong("seeds 0 and 100 give the same numbers", row="another seed, other numbers")
 def the_seed_without_its_hundreds(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed % 100)).to(device)
 
@@ -208,7 +211,7 @@ def uniform_where_there_is_one_size(shape, device, seed):
     return draw(shape, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-@wrong("give the same numbers", row="another seed, other numbers")
+@wrong("seeds 0 and 2147483648 give the same numbers", row="another seed, other numbers")
 def thirty_one_bits_of_the_seed(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed & 0x7FFFFFFF)).to(device)
 
@@ -218,7 +221,7 @@ def cut_at_three(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).clamp(-3, 3).to(device)
 
 
-@wrong("gives other numbers on", row="the same numbers on every device")
+@wrong("seed 2 gives other numbers on {device} than on cpu", row="the same numbers on every device")
 def many_numbers_where_they_belong(shape, device, seed):
     torch.manual_seed(seed)
     if torch.Size(shape).numel() > 1000:

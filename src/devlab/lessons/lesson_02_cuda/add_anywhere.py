@@ -2,8 +2,9 @@
 
 import torch
 
-from devlab.checks import cases, expect
-from devlab.checks.verbs import Same, counts, times
+from devlab.checks import cases
+from devlab.checks.scenes import scene
+from devlab.checks.seen import most, must
 from devlab.devices import has_float64
 from devlab.lessons.lesson_02_cuda import lesson
 
@@ -20,122 +21,82 @@ add_anywhere = lesson.exercise(
     ),
 )
 
-
-def _look(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> None:
-    if got.device != x.device:
-        said = f"x is on {x.device}, y on {y.device}, and the sum on {got.device}"
-        expect.fail(said, f"the sum on {x.device}", got)
-    if got.dtype != wanted.dtype and got.dtype == x.dtype:
-        said = f"the sum is {x.dtype}, as x is, but y is {y.dtype}"
-        expect.fail(said, f"{wanted.dtype}, as x + y gives", got)
-    if x.device != y.device and (got.shape, got.dtype) == (wanted.shape, wanted.dtype):
-        early = x.cpu() + torch.zeros_like(y, device="cpu")
-        if torch.equal(got.cpu(), early) and not torch.equal(early, wanted):
-            said = "the sum was taken before y had arrived"
-            expect.fail(said, "a copy that is complete before it is read", "x plus zeros")
-
-
-def _look_at_digits(got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> None:
-    if wanted.dtype is torch.float64:
-        lost = {"digits were lost: the sum was taken in float32": x.cpu().float() + y.cpu().float()}
-        expect.named(got, wanted, lost, "x + y", within=0.0)
-
-
-total = Same(
-    torch.add,
-    {
-        "x and y were multiplied, and not added": torch.mul,
-        "y was subtracted, and not added": (
-            lambda x, y: x ^ y if torch.bool in (x.dtype, y.dtype) else x - y
-        ),
-        "y was added twice": lambda x, y: x + y + y,
-        "x alone came back": lambda x, y: x,
-        "y alone came back": lambda x, y: y,
-        "x and y were joined, and not added": lambda x, y: torch.cat([x, y], -1),
-        "the rows of y were joined to those of x, and not added": lambda x, y: torch.cat([x, y]),
-    },
-    "x + y",
-    "the sum",
-    digits=True,
-    first=_look,
-    then=_look_at_digits,
-)
-
-
-def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
-    # A float64 sum is rounded once, alike on every device, so it is compared exactly.
-    total(trial, x, y, within=0.0 if torch.result_type(x, y) is torch.float64 else None)
-
-
 SIZES = (((4, 3), (4, 3)), ((4, 3), (3,)), ((5, 1), (2,)), ((0, 3), (3,)), ((2,), (3, 2)), ((4, 1), (1,)))
 
 
-@add_anywhere.row("the sum, when both are in one place")
-def in_one_place(trial):
+def ours(x, y):
+    return x + y.to(x.device)
+
+
+def see_sum(t, x, y):
+    """See a sum. One in float64 is rounded once, alike on every device, so it is compared exactly."""
+    got = t.call(x, y)
+    there = got.device if isinstance(got, torch.Tensor) else x.device
+    yield must(there == x.device, f"x is on {x.device}, y on {y.device}, and the sum on {there}", got=got)
+    what = "the sum" + f" of {x.dtype} and {y.dtype}" * (x.dtype != y.dtype)
+    yield what, got, 0.0 if torch.result_type(x, y) is torch.float64 else None
+
+
+def see_transfers(t, x, y):
+    """See each transfer that is not y's way to x, and how many there are."""
+    copies, way = t.watched(x, y)[1].events.transfers, [str(y.device), str(x.device)]
+    for one in copies:
+        went = [one.source, one.target]
+        words = "x was transferred," if went[0] == way[1] else "y took a detour,"
+        words = f"both are on {x.device}, and a transfer went" if x.device == y.device else words
+        yield must(went == way, f"{words} from {went[0]} to {went[1]}", got=one.line)
+    yield most("y was transferred {} times, by {causes}", copies, 1)
+
+
+@scene(add_anywhere, ours, "the sum, when both are in one place", asked="x + y on x's device")
+def in_one_place(t):
     for left, right in SIZES:
-        seed = trial.seeds[0]
-        total(trial, trial.randn(*left, seed=seed), trial.randn(*right, seed=seed + 7))
-    total(trial, trial.randn(3, 5).t(), trial.randn(5, 6)[:, ::2])
+        yield from see_sum(t, t.randn(*left, seed=t.seeds[0]), t.randn(*right, seed=t.seeds[0] + 7))
+    yield from see_sum(t, t.randn(3, 5).t(), t.randn(5, 6)[:, ::2])
 
 
-@add_anywhere.row("on x's device, when y is elsewhere")
-def from_elsewhere(trial):
-    for other in cases.places(trial)[1:]:
+@scene(add_anywhere, ours, "on x's device, when y is elsewhere", asked="x + y on x's device")
+def from_elsewhere(t):
+    for other in cases.places(t)[1:]:
         for left, right in SIZES[1:]:
-            total(trial, trial.randn(*left), trial.randn(*right, seed=7, on=other))
-    trial.second()
+            yield from see_sum(t, t.randn(*left), t.randn(*right, seed=7, on=other))
+    t.second()
 
 
-@add_anywhere.row("on x's device, when one is a single number")
-def single_numbers(trial):
-    for other in cases.places(trial)[1:]:
-        many, one = trial.randn(4, 3, seed=trial.seeds[1]), trial.randn(3, seed=trial.seeds[2])[1]
-        total.each(trial, [(many, one.to(other)), (one, many.to(other)), (one, trial.randn(1)[0].to(other))])
-        total(trial, many.half(), one.to(other))  # the sum stays float16: a single number widens no float
-        # A single float16 number makes integers float16; a Python number would make them float32.
-        total(trial, torch.arange(3).to(trial.device), one.half().to(other))
-        for few in (torch.arange(3), torch.arange(3.0).half()):
-            if has_float64(trial.device, other):  # a single float64 number widens integers, but no float
-                _expect_sum(trial, one.double(), few.to(other))
+@scene(add_anywhere, ours, "on x's device, when one is a single number", asked="x + y on x's device")
+def single_numbers(t):
+    for other in cases.places(t)[1:]:
+        many, one = t.randn(4, 3, seed=t.seeds[1]), t.randn(3, seed=t.seeds[2])[1]
+        pairs = [(many, one), (one, many), (one, t.randn(1)[0]), (many.half(), one)]
+        pairs += [(many.long(), one.half())]  # float16, where a Python number would give float32
+        if has_float64(t.device, other):  # a single float64 number widens integers, but no float
+            pairs += [(one.double(), torch.arange(3)), (one.double(), torch.arange(3.0).half())]
+        for x, y in pairs:
+            yield from see_sum(t, x, y.to(other))
 
 
-@add_anywhere.row("y keeps its dtype")
-def dtypes_stay(trial):
+@scene(add_anywhere, ours, "y keeps its dtype", asked="x + y on x's device")
+def dtypes_stay(t):
     pairs = [(torch.bool, torch.bool), (torch.int64, torch.float32), (torch.float16, torch.float32)]
     pairs += [(torch.bool, torch.int64), (torch.bfloat16, torch.float16), (torch.float32, torch.complex64)]
-    pairs += [(torch.float32, torch.float64)] if has_float64(trial.device) else []
+    pairs += [(torch.float32, torch.float64)] if has_float64(t.device) else []
     for one, other in pairs:
-        x = (3 * trial.randn(4, 3, seed=trial.seeds[0])).to(one)
-        y = (3 * trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))).to(other)
-        if other.itemsize == 8:  # digits that a third dtype on the way would lose
-            y = y + 2**53 if other is torch.int64 else y / 3
-        places = [place for place in trial.others if torch.float64 not in (one, other) or has_float64(place)]
-        _expect_sum(trial, x, y.to(places[-1] if places else trial.device))
-        _expect_sum(trial, y.to(trial.device), x)
+        x, y = (3 * t.randn(4, 3, seed=seed) for seed in t.seeds[:2])
+        x, y = x.to(one), y.to(other)
+        # A third dtype on the way would lose digits of this y.
+        y = y + 2**53 if other is torch.int64 else y / 3 if other.itemsize == 8 else y
+        places = [place for place in t.others if other is not torch.float64 or has_float64(place)]
+        yield from see_sum(t, x, y.to((t.device, *places)[-1]))
+        yield from see_sum(t, y, x)
 
 
-@add_anywhere.row("only y is transferred, at most once")
-def only_y_moves(trial):
-    whole, column = trial.randn(4, 3, seed=trial.seeds[2]), trial.randn(3, seed=trial.seeds[0])
-    for x, shape in ((whole, (4, 3)), (column, (4, 3)), (column[0], (4, 3)), (whole, (3,)), (whole, ())):
-        for other in cases.places(trial):
-            _expect_one_transfer(trial, x, trial.randn(*shape, seed=7, on=other))
-    for other in cases.places(trial):
-        y = trial.randn(3, 4, seed=7, on=other)
-        for one in (y.t(), y.t().half(), y.t().long()):
-            _expect_one_transfer(trial, whole, one)
-    trial.second()
-
-
-def _expect_one_transfer(trial, x: torch.Tensor, y: torch.Tensor) -> None:
-    _, log = trial.watched(x, y)
-    copies, way = log.events.transfers, (str(y.device), str(x.device))
-    went, said = "from {one.source} to {one.target}", times(len(copies), "transfer")
-    if x.device == y.device:
-        headline = f"both are on {x.device}, and a transfer went {went}"
-        counts(copies, 0, headline, "no transfer", "a transfer, by {one.cause}")
-    asked = f"y from {y.device} to {x.device}, once"
-    counts([copy for copy in copies if copy.source == way[1]], 0, f"x was transferred, {went}", asked, said)
-    others = [copy for copy in copies if (copy.source, copy.target) != way]
-    counts(others, 0, f"y took a detour, {went}", asked, said)
-    counts(copies, 1, "y was transferred {count} times, by {causes}", asked)
+@scene(add_anywhere, ours, "only y is transferred, at most once", asked="y to x's device, if it is elsewhere")
+def only_y_moves(t):
+    whole, column = t.randn(4, 3, seed=t.seeds[2]), t.randn(3, seed=t.seeds[0])
+    for other in cases.places(t):
+        y, tall = t.randn(4, 3, seed=7, on=other), t.randn(3, 4, seed=7, on=other).t()
+        for x in (whole, column, column[0]):
+            yield from see_transfers(t, x, y)
+        for part in (y[0].clone(), y[0, 0].clone(), tall, tall.half(), tall.long()):
+            yield from see_transfers(t, whole, part)
+    t.second()

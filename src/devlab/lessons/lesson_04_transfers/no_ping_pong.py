@@ -1,14 +1,14 @@
 """The outputs of a whole data set, fetched at once."""
 
-import copy
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from devlab.checks import expect
+from devlab.checks.scenes import scene
+from devlab.checks.seen import UNJUDGED, most, must
 from devlab.checks.settings import seed_generators
-from devlab.checks.verbs import Same, at_once, counts, keep_busy, untouched
+from devlab.checks.values import times
+from devlab.checks.verbs import at_once, keep_busy, untouched
 from devlab.lessons.lesson_04_transfers import CPU, lesson
 from devlab.watching.watch import watch
 
@@ -27,124 +27,79 @@ no_ping_pong = lesson.exercise(
 )
 
 
-def _model(trial) -> nn.Module:
-    seed_generators(trial.seeds[0])
-    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).to(trial.device)
-
-
-def _inputs(trial, count: int, seed: int) -> torch.Tensor:
-    return trial.randn(count, 3, seed=seed, on=CPU)
-
-
-def _outputs(model: nn.Module, inputs: torch.Tensor, size: int) -> torch.Tensor:
+def ours(model, loader, device):
     with torch.no_grad():
-        return copy.deepcopy(model).cpu()(inputs)
+        return torch.cat([model(x.to(device)) for x in loader]).cpu()
 
 
-def _look(trial, got: torch.Tensor, *_: object) -> None:
-    if got.device != CPU:
-        expect.fail(f"the outputs stayed on {got.device}", "one tensor on cpu", got)
+def make_model(t):
+    seed_generators(t.seeds[0])
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).to(t.device)
 
 
-def _look_at_order(got: torch.Tensor, wanted: torch.Tensor, *_: object) -> None:
-    if not expect.is_alike(got, wanted, 1e-4):
-        mine, right = (rows.detach()[rows.detach()[:, 0].argsort()] for rows in (got, wanted))
-        if expect.is_alike(mine, right, 1e-4):
-            expect.fail("the outputs came back in another order", "the loader's order", got)
+def load(t, count, seed, size, **options):
+    return DataLoader(t.randn(count, 3, seed=seed, on=CPU), size, **options)
 
 
-# The arguments are a model, all inputs of a loader, and the batch size.
-outputs = Same(
-    _outputs,
-    {
-        "only the last batch's outputs came back": lambda *args: _outputs(*args).split(args[-1])[-1],
-        "only the first batch's outputs came back": lambda *args: _outputs(*args).split(args[-1])[0],
-    },
-    lambda model, inputs, size: f"the outputs of all {-(-len(inputs) // size)} batches, in order",
-    within=1e-4,
-    first=_look,
-    then=_look_at_order,
-)
+@scene(no_ping_pong, ours, "all outputs, in order, on the CPU", asked="the outputs of all batches, in order")
+def all_outputs(t):
+    model = make_model(t)
+    # A single output for each input still has a dimension. Whole numbers go in and half precision comes out.
+    narrow, embedding = nn.Sequential(nn.Linear(3, 1)), nn.Embedding(4, 3).half()
+    asked = [(model, load(t, *given)) for given in zip((10, 6, 3), t.seeds, (4, 3, 5), strict=True)]
+    asked += [(narrow, load(t, 7, t.seeds[0], 4))]
+    asked += [(embedding, DataLoader(torch.arange(14).view(7, 2) % 4, 3))]
+    asked += [(narrow, load(t, 7, t.seeds[1], 3, sampler=range(6, -1, -1)))]  # the loader decides the order
+    for model, loader in asked:
+        model.to(t.device)  # the next row judges whether a call moved the model, or changed its dtype
+        keep_busy(t.device)
+        before = next(model.parameters()).dtype
+        got = at_once(t, model, loader, t.device)
+        yield "the result", got if next(model.parameters()).dtype == before else UNJUDGED, 1e-4
 
 
-@no_ping_pong.row("all outputs, in order, on the CPU")
-def all_outputs(trial):
-    model = _model(trial)
-    for (count, size), seed in zip(((10, 4), (6, 3), (3, 5)), trial.seeds, strict=True):
-        model.to(trial.device)  # the next row judges whether a call moved the model
-        inputs = _inputs(trial, count, seed)
-        keep_busy(trial.device)
-        got = at_once(trial, model, DataLoader(inputs, batch_size=size), trial.device)
-        outputs.compare(trial, got, model, inputs, size)
-    # A single output for each input still has a dimension.
-    narrow = nn.Sequential(nn.Linear(3, 1)).to(trial.device)
-    # Whole numbers go in and half precision comes out: both dtypes stay what they are.
-    words, embedding = torch.arange(14).view(7, 2) % 4, nn.Embedding(4, 3).half().to(trial.device)
-    for model, inputs, size in ((narrow, _inputs(trial, 7, trial.seeds[0]), 4), (embedding, words, 3)):
-        got = trial.call(model, DataLoader(inputs, batch_size=size), trial.device)
-        outputs.compare(trial, got, model, inputs, size)
-    # The loader decides on the order, not its data set.
-    inputs = _inputs(trial, 7, trial.seeds[1])
-    narrow.to(trial.device)
-    got = trial.call(narrow, DataLoader(inputs, batch_size=3, sampler=range(6, -1, -1)), trial.device)
-    outputs.compare(trial, got, narrow, inputs.flip(0), 3)
-
-
-@no_ping_pong.row("the model stays where it is")
-def model_stays(trial):
-    training, inputs = _model(trial), _inputs(trial, 7, trial.seeds[2])
+@scene(no_ping_pong, ours, "the model stays where it is")
+def model_stays(t):
+    training, loader = make_model(t), load(t, 7, t.seeds[2], 4)
     training[0].weight.grad = torch.ones_like(training[0].weight)
-    evaluating = nn.Sequential(_model(trial), nn.BatchNorm1d(2)).to(trial.device).eval()
-    narrow, words = nn.Embedding(4, 3).half().to(trial.device), torch.arange(7) % 4
-    for model, given in ((training, inputs), (evaluating, inputs), (narrow, words)):
-        changed = "`{path}` of the model was changed"
-        now = "another `{path}`, or another setting of it"
+    evaluating = nn.Sequential(make_model(t), nn.BatchNorm1d(2)).to(t.device).eval()
+    embedding, whole = nn.Embedding(4, 3).half().to(t.device), DataLoader(torch.arange(7) % 4, 4)
+    changed, now = "`{path}` of the model was changed", "another `{path}`, or another setting of it"
+    for model, given in ((training, loader), (evaluating, loader), (embedding, whole)):
         with untouched(model, changed, "the model as it came", now):
-            _expect_in_place(trial, model, given)
+            t.call(model, given, t.device)
+            for name, one in model.named_parameters():
+                words = f"the model was moved to {one.device}"
+                yield must(one.device == t.device, words, f"{name} on {t.device}", one)
 
 
-def _expect_in_place(trial, model: nn.Module, inputs: torch.Tensor) -> None:
-    trial.call(model, DataLoader(inputs, batch_size=4), trial.device)
-    for name, parameter in model.named_parameters():
-        if parameter.device != trial.device:
-            headline = f"the model was moved to {parameter.device}"
-            expect.fail(headline, f"{name} on {trial.device}", f"{name} on {parameter.device}")
+@scene(no_ping_pong, ours, "without a graph")
+def without_graph(t):
+    got = t.call(make_model(t), load(t, 7, t.seeds[0], 3), t.device)
+    yield must(not got.requires_grad, "the result still holds its graph", "requires_grad=False", got)
 
 
-@no_ping_pong.row("without a graph")
-def without_graph(trial):
-    loader = DataLoader(_inputs(trial, 7, trial.seeds[0]), batch_size=3)
-    got = trial.call(_model(trial), loader, trial.device)
-    expect.kind(got, torch.Tensor, "a tensor")
-    if got.requires_grad:
-        expect.fail("the result still holds its graph", "requires_grad=False", "requires_grad=True")
-
-
-@no_ping_pong.row("one transfer in a batch, one out at the end", only="accelerator")
-def few_transfers(trial):
-    model, inputs = _model(trial), _inputs(trial, 13, trial.seeds[1])
-    log, ahead, here = watch(), [], str(trial.device)
-
-    def note(*_: object) -> None:
-        ahead.append(sum(one.target == here for one in log.events.transfers) - len(ahead))
-
-    with model[0].register_forward_pre_hook(note):
-        args = model, DataLoader(inputs, batch_size=3), trial.device
-        trial.run(trial.answer, *args, label=trial.name, log=log)
+@scene(no_ping_pong, ours, "one transfer in a batch, one out at the end", only="accelerator")
+def few_transfers(t):
+    model, loader = make_model(t), load(t, 13, t.seeds[1], 3)
+    log, seen, here = watch(), [], str(t.device)
+    with model[0].register_forward_pre_hook(lambda *_: seen.append([*log.events.transfers])):
+        t.run(t.answer, model, loader, t.device, label=t.name, log=log)
     copies = log.events.transfers
     into, out = [one for one in copies if one.target == here], [one for one in copies if one.source == here]
+    early = out and into and copies.index(out[0]) < copies.index(into[0])
     asked, got = "5 transfers in for 5 batches, 1 out", f"{len(into)} in, {len(out)} out"
-    early = out[:1] if out and into and copies.index(out[0]) < copies.index(into[0]) else []
-    headline = f"something was copied away from {here} before the first batch came: it is no output"
-    counts(early, 0, headline, asked, f"{got}; {{one.line}}")
-    headline = f"{{times}} out of {here}: the outputs should wait there until the end"
-    counts(out, 1, headline, asked, f"{got}; {{one.line}}")
-    headline = f"{{times}} into {here} for 5 batches: each should come in one"
-    counts(into, 5, headline, asked, f"{got}; {{one.line}}" if into else got, least=5)
-    if max(ahead, default=0) > 3:  # a batch in use, and a few that are fetched ahead
-        headline = f"{max(ahead)} batches were on {here} at once, before the model had seen them"
-        expect.fail(headline, "each batch moved when its turn comes, since all together may not fit", got)
-    if len(out) != 1 or len(copies) != 6:
-        expect.fail(f"the outputs did not come from {here} in one transfer", asked, got)
-    headline, said = "the host waited {count} times, by {causes}", "{one.cause}, {one.line}"
-    counts(log.events.synchronizations, 1, headline, "once, for the outputs", said)
+    gone = got + "".join(f"; {one.line}" for one in out[:1])
+    words = f"something was copied away from {here} before the first batch came: it is no output"
+    yield must(not early, words, asked, gone)
+    words = f"{len(out)} transfers out of {here}: the outputs should wait there until the end"
+    yield must(len(out) < 2, words, asked, gone)
+    words = f"{times(len(into), 'transfer')} into {here} for 5 batches: each should come in one"
+    yield must(len(into) == 5, words, asked, got + "".join(f"; {one.line}" for one in into[:1]))
+    ahead = max((sum(one.target == here for one in met) - n for n, met in enumerate(seen)), default=0)
+    words = f"{ahead} batches were on {here} at once, before the model had seen them"
+    at_its_turn = "each batch moved when its turn comes, since all together may not fit"
+    yield must(ahead <= 3, words, at_its_turn, got)  # one in use, and a few that are fetched ahead
+    words = f"the outputs did not come from {here} in one transfer"
+    yield must(len(out) == 1 and len(copies) == 6, words, asked, got)
+    yield most("the host waited {} times, by {causes}", log.events.synchronizations, 1, "once, at the end")
