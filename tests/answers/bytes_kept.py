@@ -56,7 +56,10 @@ def on_the_current_device(fn, device):
         return memory.memory_allocated() - before if result is not before else 0
 
 
-@wrong("the result was gone when the account was read again", row="what the result holds, block by block")
+@wrong(
+    "the result was gone when the account was read again: hold it under a name until then",
+    row="what the result holds, block by block",
+)
 def nobody_holds_the_result(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -64,7 +67,10 @@ def nobody_holds_the_result(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("the result was gone when the account was read again", row="what the result holds, block by block")
+@wrong(
+    "the result was gone when the account was read again: hold it under a name until then",
+    row="what the result holds, block by block",
+)
 def deleted_too_early(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -74,7 +80,10 @@ def deleted_too_early(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("that is the growth of reserved memory", row="what the result holds, block by block")
+@wrong(
+    "that is the growth of reserved memory, which grows by whole segments, and seldom",
+    row="what the result holds, block by block",
+)
 def reserved(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -82,7 +91,7 @@ def reserved(fn, device):
     return memory.memory_reserved(device) - before
 
 
-@wrong("the peak", row="and what it keeps alive besides")
+@wrong("that is the peak: what fn freed on the way is counted as well", row="and what it keeps alive besides")
 def peak(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -91,13 +100,16 @@ def peak(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("what was there before fn is counted", row="what the result holds, block by block")
+@wrong("what was there before fn is counted as well", row="what the result holds, block by block")
 def all_there_is(fn, device):
     result = fn()  # noqa: F841
     return torch.get_device_module(device).memory_allocated(device)
 
 
-@wrong("the account rounds each tensor up", row="what the result holds, block by block")
+@wrong(
+    "those are the elements' bytes, and the account rounds each tensor up",
+    row="what the result holds, block by block",
+)
 def adds_up_the_elements(fn, device):
     def nbytes(value):
         if isinstance(value, torch.Tensor):
@@ -109,7 +121,10 @@ def adds_up_the_elements(fn, device):
     return nbytes(fn())
 
 
-@wrong("not what they keep alive", row="and what it keeps alive besides")
+@wrong(
+    "the tensors of the result are counted, and not what they keep alive",
+    row="and what it keeps alive besides",
+)
 def rounds_the_result_itself(fn, device):
     def nbytes(value):
         if isinstance(value, torch.Tensor):
@@ -122,7 +137,7 @@ def rounds_the_result_itself(fn, device):
 
 
 @wrong(
-    "the account of {device} was read, and {second} was asked about",
+    "the account of {device} was read, and {second} was asked about: name the device",
     row=("what the result holds, block by block", "on that device alone"),
 )
 def the_current_device(fn, device):
@@ -140,7 +155,7 @@ def before_less_after(fn, device):
     return before - memory.memory_allocated(device)
 
 
-@wrong("fn freed more than it kept", row="not what was freed meanwhile")
+@wrong("fn freed more than it kept, so the growth is negative", row="not what was freed meanwhile")
 def never_negative(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -148,7 +163,7 @@ def never_negative(fn, device):
     return abs(memory.memory_allocated(device) - before)
 
 
-@wrong("fn was called 2 times", row="what the result holds, block by block")
+@wrong("fn was called 2 times, not once", row="what the result holds, block by block")
 def warmed_up(fn, device):
     memory = torch.get_device_module(device)
     fn()
@@ -157,7 +172,7 @@ def warmed_up(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("is a float, not an int", row="what the result holds, block by block")
+@wrong("the number of bytes is a float, not an int", row="what the result holds, block by block")
 def in_mebibytes(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -165,7 +180,7 @@ def in_mebibytes(fn, device):
     return (memory.memory_allocated(device) - before) / 2**20
 
 
-@wrong("is None: is a `return` missing?", row="what the result holds, block by block")
+@wrong("the number of bytes is None: is a `return` missing?", row="what the result holds, block by block")
 def prints_it(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -180,7 +195,7 @@ def asks_the_function_itself(fn, device):
     return torch.get_device_module(device).memory_allocated(device) - before
 
 
-@wrong("fn freed more than it kept", row="not what was freed meanwhile")
+@wrong("fn freed more than it kept, so the growth is negative", row="not what was freed meanwhile")
 def zero_at_least(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -197,7 +212,9 @@ def goes_there_for_good(fn, device):
     return by_the_accelerator_interface(fn, torch.accelerator.current_accelerator())
 
 
-@wrong("memory on {second} is counted as well", row="on that device alone")
+@wrong(
+    "memory on {second} is counted as well, and {device} alone was asked about", row="on that device alone"
+)
 def both_devices(fn, device):
     import torch as t
 
@@ -209,7 +226,9 @@ def both_devices(fn, device):
     return tot() - b
 
 
-@wrong("that is a number of kibibytes", row="what the result holds, block by block")
+@wrong(
+    "that is a number of kibibytes, and the task asks for bytes", row="what the result holds, block by block"
+)
 def in_kibibytes(fn, device):
     m = torch.get_device_module(device)
     b = m.memory_allocated(device)
@@ -217,7 +236,11 @@ def in_kibibytes(fn, device):
     return (m.memory_allocated(device) - b) // 1024
 
 
-@wrong("both looks at the account saw the same", row="what the result holds, block by block")
+@wrong(
+    "both looks at the account saw the same: one has to come before fn is called, and one after it, "
+    "both at {device}",
+    row="what the result holds, block by block",
+)
 def looks_too_late(fn, device):
     m = torch.get_device_module(device)
     r = fn()  # noqa: F841
@@ -225,7 +248,10 @@ def looks_too_late(fn, device):
     return m.memory_allocated(device) - b
 
 
-@wrong("fn was called without gradients", row="what the result holds, block by block")
+@wrong(
+    "fn was called without gradients: it makes no graph then, and takes less",
+    row="what the result holds, block by block",
+)
 def without_a_graph(fn, device):
     m = torch.get_device_module(device)
     b = m.memory_allocated(device)
@@ -234,7 +260,10 @@ def without_a_graph(fn, device):
     return m.memory_allocated(device) - b
 
 
-@wrong("growth of reserved memory", row="what the result holds, block by block")
+@wrong(
+    "that is the growth of reserved memory, which grows by whole segments, and seldom",
+    row="what the result holds, block by block",
+)
 def emptied_and_reserved(fn, device):
     m = torch.get_device_module(device)
     m.empty_cache()
@@ -253,7 +282,10 @@ def in_a_list(fn, device):
     return m.memory_allocated(device) - b
 
 
-@wrong("that is not what the result holds", row="and what it keeps alive besides")
+@wrong(
+    "backward was run through the result, which lets go of what its graph keeps alive",
+    row="and what it keeps alive besides",
+)
 def goes_back_through_a_loss(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)

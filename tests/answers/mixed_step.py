@@ -375,3 +375,18 @@ def zeroes_by_a_product(model, batch, optimizer, scaler, device):
     scaler.step(optimizer)
     scaler.update()
     return loss.detach()
+
+
+OWN = (
+    "another scaler than the one that was given made the step: only that one keeps its scale for later steps"
+)
+
+
+@wrong(OWN, row=STEP)
+def a_scaler_of_its_own(model, batch, optimizer, scaler, device):
+    return plain(model, batch, optimizer, torch.amp.GradScaler(device.type), device)
+
+
+@wrong(OWN, row=INF)
+def a_scaler_of_its_own_with_a_small_scale(model, batch, optimizer, scaler, device):
+    return plain(model, batch, optimizer, torch.amp.GradScaler(device.type, init_scale=1024.0), device)

@@ -45,7 +45,10 @@ def two_peaks(fn, device):
     return memory.max_memory_allocated(device) - low
 
 
-@wrong("an earlier peak", row="an earlier peak does not count")
+@wrong(
+    "that is an earlier peak, which the account still remembers: reset it before fn",
+    row="an earlier peak does not count",
+)
 def never_reset(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -53,7 +56,10 @@ def never_reset(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("the peak was reset after fn had run", row="the most at once, not what remains")
+@wrong(
+    "the peak was reset after fn had run, or read before, or is not that of {device}",
+    row="the most at once, not what remains",
+)
 def reset_after(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -63,7 +69,7 @@ def reset_after(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("what was there before fn is counted", row="the most at once, not what remains")
+@wrong("what was there before fn is counted as well", row="the most at once, not what remains")
 def nothing_subtracted(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -71,7 +77,10 @@ def nothing_subtracted(fn, device):
     return memory.max_memory_allocated(device)
 
 
-@wrong("that is what fn leaves behind, not the peak", row="the most at once, not what remains")
+@wrong(
+    "that is what fn leaves behind, not the peak: was the peak reset only after fn?",
+    row="the most at once, not what remains",
+)
 def what_remains(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -79,7 +88,10 @@ def what_remains(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("the peak was reset after fn had run, or read before", row="the most at once, not what remains")
+@wrong(
+    "the peak was reset after fn had run, or read before, or is not that of {device}",
+    row="the most at once, not what remains",
+)
 def after_it_is_over(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -88,7 +100,10 @@ def after_it_is_over(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("what is there after fn was taken off", row="the most at once, not what remains")
+@wrong(
+    "what is there after fn was taken off, not what was there before",
+    row="the most at once, not what remains",
+)
 def less_what_remains(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -96,7 +111,10 @@ def less_what_remains(fn, device):
     return memory.max_memory_allocated(device) - memory.memory_allocated(device)
 
 
-@wrong("that is the peak of reserved memory", row="the most at once, not what remains")
+@wrong(
+    "that is the peak of reserved memory, which grows by whole segments, and seldom",
+    row="the most at once, not what remains",
+)
 def reserved(fn, device):
     memory = torch.get_device_module(device)
     memory.empty_cache()
@@ -107,7 +125,7 @@ def reserved(fn, device):
 
 
 @wrong(
-    "the account of {device} was read, and {second} was asked about",
+    "the account of {device} was read, and {second} was asked about: name the device",
     row=("the most at once, not what remains", "on that device alone"),
 )
 def the_current_device(fn, device):
@@ -118,7 +136,10 @@ def the_current_device(fn, device):
     return memory.max_memory_allocated() - before
 
 
-@wrong("an earlier peak", row=("an earlier peak does not count", "on that device alone"))
+@wrong(
+    "that is an earlier peak, which the account still remembers: reset it before fn",
+    row=("an earlier peak does not count", "on that device alone"),
+)
 def reset_of_the_current_device(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats()
@@ -127,7 +148,10 @@ def reset_of_the_current_device(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("an earlier peak", row="above what was there before")
+@wrong(
+    "what is there after fn was taken off an earlier peak: read the peak after fn",
+    row="above what was there before",
+)
 def growth_of_the_peak(fn, device):
     memory = torch.get_device_module(device)
     before = memory.max_memory_allocated(device)
@@ -136,7 +160,7 @@ def growth_of_the_peak(fn, device):
     return before - memory.memory_allocated(device)
 
 
-@wrong("fn was called 2 times", row="the most at once, not what remains")
+@wrong("fn was called 2 times, not once", row="the most at once, not what remains")
 def warmed_up(fn, device):
     memory = torch.get_device_module(device)
     fn()
@@ -146,7 +170,10 @@ def warmed_up(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("that is not the most that fn held at once", row="the most at once, not what remains")
+@wrong(
+    "all that was ever allocated is added up, and fn freed some of it on the way",
+    row="the most at once, not what remains",
+)
 def all_ever_allocated(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_stats(device)["allocated_bytes.all.allocated"]
@@ -154,7 +181,7 @@ def all_ever_allocated(fn, device):
     return memory.memory_stats(device)["allocated_bytes.all.allocated"] - before
 
 
-@wrong("is None: is a `return` missing?", row="the most at once, not what remains")
+@wrong("the number of bytes is None: is a `return` missing?", row="the most at once, not what remains")
 def prints_it(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -163,7 +190,7 @@ def prints_it(fn, device):
     print(memory.max_memory_allocated(device) - before)
 
 
-@wrong("is a float, not an int", row="the most at once, not what remains")
+@wrong("the number of bytes is a float, not an int", row="the most at once, not what remains")
 def in_kibibytes(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -172,7 +199,10 @@ def in_kibibytes(fn, device):
     return (memory.max_memory_allocated(device) - before) / 1024
 
 
-@wrong("fn was called without gradients", row="the most at once, not what remains")
+@wrong(
+    "fn was called without gradients: it makes no graph then, and takes less",
+    row="the most at once, not what remains",
+)
 def without_a_graph(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -182,7 +212,10 @@ def without_a_graph(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("the peak of reserved memory", row="the most at once, not what remains")
+@wrong(
+    "that is the peak of reserved memory, which grows by whole segments, and seldom",
+    row="the most at once, not what remains",
+)
 def reserved_peak(fn, device):
     m = torch.get_device_module(device)
     m.reset_peak_memory_stats(device)
@@ -191,7 +224,7 @@ def reserved_peak(fn, device):
     return m.max_memory_reserved(device) - b
 
 
-@wrong("what is there after fn was taken off", row="above what was there before")
+@wrong("what is there after fn was taken off, not what was there before", row="above what was there before")
 def minus_after(fn, device):
     m = torch.get_device_module(device)
     m.reset_peak_memory_stats(device)
@@ -199,7 +232,9 @@ def minus_after(fn, device):
     return m.max_memory_allocated(device) - m.memory_allocated(device)
 
 
-@wrong("the peak before fn was taken off", row="the most at once, not what remains")
+@wrong(
+    "the peak before fn was taken off, not what was allocated then", row="the most at once, not what remains"
+)
 def less_an_earlier_peak(fn, device):
     m = torch.get_device_module(device)
     b = m.max_memory_allocated(device)

@@ -98,12 +98,18 @@ def all_are_trained(model, optimizer_name):
     return (2 + states(optimizer_name)) * nbytes(model.parameters())
 
 
-@wrong("what is not trained is missing", row="what is not trained takes only its own place")
+@wrong(
+    "what is not trained is missing, and it takes memory as well",
+    row="what is not trained takes only its own place",
+)
 def only_the_trained(model, optimizer_name):
     return (2 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("4 bytes for each number", row="each dtype at its size, shared parameters once")
+@wrong(
+    "4 bytes for each number: not every parameter is float32",
+    row="each dtype at its size, shared parameters once",
+)
 def four_bytes_each(model, optimizer_name):
     times = states(optimizer_name)
     return sum(4 * p.numel() * (2 + times if p.requires_grad else 1) for p in model.parameters())
@@ -121,7 +127,10 @@ def buffers_too(model, optimizer_name):
     return whole + (1 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("that is not what training with 'sgd' takes", row="each dtype at its size, shared parameters once")
+@wrong(
+    "a state_dict has a shared parameter under each of its names, and buffers: ask `parameters()`",
+    row="each dtype at its size, shared parameters once",
+)
 def the_state_dict(model, optimizer_name):
     return nbytes(model.state_dict().values()) + (1 + states(optimizer_name)) * nbytes(trained(model))
 
@@ -133,7 +142,10 @@ def shared_twice(model, optimizer_name):
     return sum(p.nbytes * (2 + times if p.requires_grad else 1) for _, p in named)
 
 
-@wrong("that is not what training with 'sgd' takes", row="parameters, gradients, optimizer state")
+@wrong(
+    "only what the model's children hold was counted: parameters stand in the model itself and deeper, too",
+    row="parameters, gradients, optimizer state",
+)
 def each_layer_by_itself(model, optimizer_name):
     times = states(optimizer_name)
     total = 0
@@ -151,7 +163,10 @@ def momentum_forgotten(model, optimizer_name):
     return nbytes(model.parameters()) + (1 + times) * nbytes(trained(model))
 
 
-@wrong("'adam' and 'adamw' keep as much", row="parameters, gradients, optimizer state")
+@wrong(
+    "'adam' and 'adamw' keep as much as the trained parameters twice",
+    row="parameters, gradients, optimizer state",
+)
 def adam_once(model, optimizer_name):
     times = min(states(optimizer_name), 1)
     return nbytes(model.parameters()) + (1 + times) * nbytes(trained(model))
@@ -167,7 +182,10 @@ def key_error(model, optimizer_name):
     return nbytes(model.parameters()) + (1 + STATES[optimizer_name]) * nbytes(trained(model))
 
 
-@wrong("each tensor is rounded up to a block", row="parameters, gradients, optimizer state")
+@wrong(
+    "each tensor is rounded up to a block, and the task asks for its elements alone",
+    row="parameters, gradients, optimizer state",
+)
 def rounded_to_blocks(model, optimizer_name):
     def block(p):
         return -(-p.nbytes // 512) * 512
@@ -176,7 +194,7 @@ def rounded_to_blocks(model, optimizer_name):
     return sum(block(p) * (2 + times if p.requires_grad else 1) for p in model.parameters())
 
 
-@wrong("the model was changed", row="parameters, gradients, optimizer state")
+@wrong("the model was changed: `0.weight.grad`", row="parameters, gradients, optimizer state")
 def runs_a_step_on_the_model(model, optimizer_name):
     times = states(optimizer_name)
     for parameter in trained(model):
@@ -192,7 +210,7 @@ def gradients_that_exist(model, optimizer_name):
     return nbytes(model.parameters()) + nbytes(grads) + states(optimizer_name) * nbytes(trained(model))
 
 
-@wrong("is a float, not an int", row="parameters, gradients, optimizer state")
+@wrong("the number of bytes is a float, not an int", row="parameters, gradients, optimizer state")
 def in_mebibytes(model, optimizer_name):
     return (nbytes(model.parameters()) + (1 + states(optimizer_name)) * nbytes(trained(model))) / 2**20
 
@@ -212,7 +230,7 @@ def by_the_first_letters_of_sgd(model, optimizer_name):
     return three_sums(model, name)
 
 
-@wrong("was accepted", row="another name is a ValueError")
+@wrong("'Adam' was accepted", row="another name is a ValueError")
 def any_letters(model, optimizer_name):
     copies = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name.lower() not in copies:
@@ -232,7 +250,7 @@ def empties_the_model(model, optimizer_name):
     return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
 
 
-@wrong("training`", row="parameters, gradients, optimizer state")
+@wrong("the model was changed: `0.training`", row="parameters, gradients, optimizer state")
 def in_eval_mode(model, optimizer_name):
     factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
     if factor is None:
@@ -250,7 +268,7 @@ def registers_a_buffer(model, optimizer_name):
     return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
 
 
-@wrong("for a model of which nothing is trained", row="another name is a ValueError")
+@wrong("'rmsprop' was accepted for a model of which nothing is trained", row="another name is a ValueError")
 def looks_up_late(model, optimizer_name):
     n = t = 0  # noqa: F841
     for p in model.parameters():
@@ -272,7 +290,7 @@ def state_for_the_frozen(model, optimizer_name):
     return a + t + k[optimizer_name] * a
 
 
-@wrong("step counters are counted", row="parameters, gradients, optimizer state")
+@wrong("step counters are counted, and they do not count", row="parameters, gradients, optimizer state")
 def step_counters(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -284,7 +302,10 @@ def step_counters(model, optimizer_name):
     )
 
 
-@wrong("and not always 4 bytes", row="each dtype at its size, shared parameters once")
+@wrong(
+    "gradient and state have the parameter's own dtype, and not always 4 bytes",
+    row="each dtype at its size, shared parameters once",
+)
 def gradients_in_float32(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -295,7 +316,7 @@ def gradients_in_float32(model, optimizer_name):
     )
 
 
-@wrong("a ValueError was returned", row="another name is a ValueError")
+@wrong("a ValueError was returned, and nothing was raised: `raise` it", row="another name is a ValueError")
 def error_returned(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -303,7 +324,10 @@ def error_returned(model, optimizer_name):
     return sum(p.nbytes * (2 + k[optimizer_name] if p.requires_grad else 1) for p in model.parameters())
 
 
-@wrong("another name raised AssertionError", row="another name is a ValueError")
+@wrong(
+    "another name raised AssertionError, and the task asks for a ValueError",
+    row="another name is a ValueError",
+)
 def asserts(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     assert optimizer_name in k
@@ -333,13 +357,16 @@ def place_in_a_list(model, optimizer_name):
     )
 
 
-@wrong("training`", row="parameters, gradients, optimizer state")
+@wrong("the model was changed: `1.training`", row="parameters, gradients, optimizer state")
 def in_training_mode(model, optimizer_name):
     model.train()
     return three_sums(model, optimizer_name)
 
 
-@wrong("that is not what training with 'sgd' takes", row="each dtype at its size, shared parameters once")
+@wrong(
+    "torch.float16 is not the only dtype of 2 bytes: `element_size()` knows each",
+    row="each dtype at its size, shared parameters once",
+)
 def two_bytes_or_four(model, optimizer_name):
     times = states(optimizer_name)
     return sum(
@@ -348,7 +375,10 @@ def two_bytes_or_four(model, optimizer_name):
     )
 
 
-@wrong("that is not what training with 'sgd' takes", row="parameters, gradients, optimizer state")
+@wrong(
+    "the whole storage was counted, and a parameter may be a view of a part of it",
+    row="parameters, gradients, optimizer state",
+)
 def the_whole_storage(model, optimizer_name):
     times = states(optimizer_name)
     return sum(
@@ -356,7 +386,10 @@ def the_whole_storage(model, optimizer_name):
     )
 
 
-@wrong("that is not what training with 'sgd' takes", row="parameters, gradients, optimizer state")
+@wrong(
+    "two dimensions were counted, and a parameter may have more or fewer: `numel()` counts all",
+    row="parameters, gradients, optimizer state",
+)
 def rows_times_columns(model, optimizer_name):
     times = states(optimizer_name)
     return sum(
@@ -365,7 +398,10 @@ def rows_times_columns(model, optimizer_name):
     )
 
 
-@wrong("that is not what training with 'sgd' takes", row="what is not trained takes only its own place")
+@wrong(
+    "a gradient that is left over counts only where the parameter is trained",
+    row="what is not trained takes only its own place",
+)
 def whatever_has_a_gradient(model, optimizer_name):
     times = states(optimizer_name)
     return sum(
@@ -377,3 +413,47 @@ def whatever_has_a_gradient(model, optimizer_name):
 def sets_gradients_to_zero(model, optimizer_name):
     model.zero_grad(set_to_none=False)
     return three_sums(model, optimizer_name)
+
+
+@wrong(
+    "that is the parameters alone: gradients and state are missing",
+    row="parameters, gradients, optimizer state",
+)
+def parameters_alone(model, optimizer_name):
+    states(optimizer_name)
+    return nbytes(model.parameters())
+
+
+@wrong("the optimizer's state is missing", row="parameters, gradients, optimizer state")
+def no_state(model, optimizer_name):
+    states(optimizer_name)
+    return nbytes(model.parameters()) + nbytes(trained(model))
+
+
+@wrong(
+    "that is the state_dict alone: gradients and state are missing",
+    row="parameters, gradients, optimizer state",
+)
+def the_state_dict_alone(model, optimizer_name):
+    states(optimizer_name)
+    return nbytes(model.state_dict().values())
+
+
+@wrong("what is not trained has no gradient", row="what is not trained takes only its own place")
+def gradients_for_the_frozen(model, optimizer_name):
+    return 2 * nbytes(model.parameters()) + states(optimizer_name) * nbytes(trained(model))
+
+
+@wrong("step counters are counted, and they do not count", row="parameters, gradients, optimizer state")
+def step_counters_of_the_trained(model, optimizer_name):
+    held, times = trained(model), states(optimizer_name)
+    return nbytes(model.parameters()) + (1 + times) * nbytes(held) + 4 * len(held) * (times == 2)
+
+
+@wrong(
+    "'sgd_momentum' keeps as much as the trained parameters once",
+    row="parameters, gradients, optimizer state",
+)
+def momentum_as_adam(model, optimizer_name):
+    times = 2 if states(optimizer_name) else 0
+    return nbytes(model.parameters()) + (1 + times) * nbytes(trained(model))

@@ -1,16 +1,15 @@
 """Lesson 08: what device memory holds, what the cache keeps, and how to give it back."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
 
-from devlab.checks import expect, probes, verbs
-from devlab.checks.calls import AnswerRaised, leaves
+from devlab.checks import probes, verbs
 from devlab.checks.exercise import Lesson
-from devlab.checks.settings import undisturbed
+from devlab.checks.seen import must
+from devlab.checks.settings import current_index, undisturbed
 from devlab.checks.trial import Skip
 
 lesson = Lesson(
@@ -21,7 +20,6 @@ lesson = Lesson(
 
 KIB, MIB = 1 << 10, 1 << 20
 UNITS = {KIB: "kibibytes", MIB: "mebibytes", 1000: "kilobytes", 1_000_000: "megabytes"}
-BLOCK = 512  # bytes; CUDA's allocator rounds up to a multiple (kMinBlockSize), and so does the simulated one
 NAMES = (
     "memory_allocated",
     "memory_reserved",
@@ -68,68 +66,48 @@ def gaps_filled(module, size: int, device: torch.device) -> Iterator[None]:
         module.empty_cache()
 
 
-def in_blocks(tensors: Iterable[torch.Tensor]) -> int:
-    """Return the bytes of tensors, each rounded up to a block.
+def say_bytes(trial, *functions: Callable, shelf: Sequence[int] | None = None, mountain: int = 0):
+    """See what the answer says that each function does to the account of the trial's device.
 
-    >>> in_blocks([torch.ones(1), torch.ones(129)])
-    1536
+    Each function is called once before, which raises the peak; a tensor of `mountain` float32 numbers, made
+    and freed, raises it further. Where a `shelf` is given, each run has a new list of tensors with so many
+    elements as its second argument.
     """
-    return sum(-(-tensor.nbytes // BLOCK) * BLOCK for tensor in tensors)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a run did to the allocated memory of one device, in bytes."""
-
-    kept: int  # growth while the result was held
-    elements: int  # what the elements of the tensors in the result take
-    blocks: int  # the same, each tensor rounded up to a block
-    left: int  # all that is allocated once the result is gone
-    peak: int  # the most above what was there before
-    after: int  # all that was allocated then
-    top: int  # the peak, all in all
-
-
-def observe(module, device: torch.device, fn: Callable) -> Seen:
-    """Run fn and read the account: what an answer should have seen."""
-    module.reset_peak_memory_stats(device)
-    before = module.memory_allocated(device)
-    result = fn()
-    after, top = module.memory_allocated(device), module.max_memory_allocated(device)
-    held = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.device == device]
-    elements, blocks = sum(tensor.nbytes for tensor in held), in_blocks(held)
-    del result, held
-    return Seen(after - before, elements, blocks, module.memory_allocated(device), top - before, after, top)
-
-
-def judge_bytes(
-    trial,
-    expect_bytes: Callable[[object, object, Seen, int], None],
-    *functions: Callable,
-    shelf: Sequence[int] | None = None,
-    mountain: int = 0,
-) -> None:
-    """Let the answer say what each function, called with the trial's device, does to that device's account.
-
-    `expect_bytes(module, got, seen, earlier)` judges what the answer says: `seen` is what a run of ours did,
-    `earlier` the peak at the time of the call. A tensor of `mountain` float32 numbers, made and freed before
-    the call, may have raised that peak. Where a `shelf` is given, each run has a new list of tensors with so
-    many elements as its second argument.
-    """
+    held: list[int] = []
 
     def ready(function: Callable) -> probes.Called:
         given = () if shelf is None else ([floats(count, trial.device) for count in shelf],)
-        return probes.Called(lambda: function(trial.device, *given), function.__name__)
+
+        def run() -> object:
+            result = function(trial.device, *given)
+            held.append(module.memory_allocated(trial.device))
+            return result
+
+        return probes.Called(run, function.__name__)
 
     with books(trial) as module:
+        there = torch.device(trial.device.type, current_index())
         ballast = [floats(count, trial.device) for count in (70_001, 300_007)]
         for function in functions:
-            seen = observe(module, trial.device, ready(function))
-            floats(mountain, trial.device)
-            earlier, fn = module.max_memory_allocated(trial.device), ready(function)
-            got = trial.call(fn, trial.device)
+            alone = (
+                gaps_filled(module, LARGE, trial.device) if function is large else contextlib.nullcontext()
+            )
+            with alone:
+                module.reset_peak_memory_stats(trial.device)
+                ready(function)()
+                if function is large:  # it shall need a segment of its own again
+                    module.empty_cache()
+                floats(mountain, trial.device)
+                fn = ready(function)
+                got = trial.call(fn, trial.device)
             fn.require_calls(1, "fn")
-            expect_bytes(module, got, seen, earlier)
+            whole = isinstance(got, int) and got in (held[-1], module.max_memory_allocated(trial.device))
+            yield must(not whole, "what was there before fn is counted as well", "what fn adds to it", got)
+            if got == 0 and there != trial.device and shelf is None and function is not nothing:
+                again = trial.call(partial(floats, 44_003, there), trial.device)
+                headline = f"the account of {there} was read, and {trial.device} was asked about"
+                yield must(not again, f"{headline}: name the device", "what fn does there", got)
+            yield "the number of bytes", got
         del ballast
 
 
@@ -139,12 +117,20 @@ bytes_equal = partial(
 )
 
 LARGE = 20 * MIB + 512  # bytes that get a segment of their own, which is more than a MiB larger
-SEGMENT = 22 * MIB
 
 
 def large(device: torch.device) -> torch.Tensor:
     """Return a tensor that needs a segment of its own."""
     return floats(LARGE // 4, device)
+
+
+def in_two_places(there: torch.device) -> Callable:
+    """Return a function that makes a tensor here, and a larger one there."""
+
+    def tensors_in_two_places(here: torch.device) -> object:
+        return floats(11_003, here), floats(44_003, there)
+
+    return tensors_in_two_places
 
 
 def nothing(device: torch.device) -> None:
@@ -155,24 +141,6 @@ def free_much_and_make_little(device: torch.device, shelf: list) -> torch.Tensor
     """Give an answer a function after which less is allocated than before."""
     shelf.clear()
     return floats(1000, device)
-
-
-def asked_of(trial, function: Callable, *args: object) -> int | None:
-    """Return what the answer says of a call, None where it raises or gives no number."""
-    with verbs.aside(trial), contextlib.suppress(AnswerRaised, expect.Mismatch):
-        got = trial.call(probes.Called(lambda: function(*args), "fn"), trial.device)
-        return got if isinstance(got, int) else None
-    return None
-
-
-def counted_elsewhere(trial) -> str:
-    """Return that another device's account is read, if a tensor there is counted."""
-    other = next((one for one in trial.others if one.type == trial.device.type), None)
-    if other is None or (asked_of(trial, large, other) or 0) <= 0:
-        return ""
-    if (asked_of(trial, large, trial.device) or 0) > 0:
-        return f"memory on {other} is counted as well, and {trial.device} alone was asked about"
-    return f"the account of {other} was read, and {trial.device} was asked about: name the device"
 
 
 def in_units(wanted: int) -> dict[str, int]:

@@ -1,27 +1,17 @@
 """What a result holds, by the account of the device."""
 
-from functools import partial
-
 import torch
 
+from devlab.checks.scenes import scene
 from devlab.lessons.lesson_08_memory import (
-    LARGE,
-    SEGMENT,
-    Seen,
-    asked_of,
-    bytes_equal,
-    counted_elsewhere,
     floats,
     free_much_and_make_little,
-    in_units,
-    judge_bytes,
+    in_two_places,
     large,
     lesson,
     nothing,
+    say_bytes,
 )
-
-FREED = "fn freed more than it kept, so the growth is negative"
-
 
 bytes_kept = lesson.exercise(
     "bytes_kept",
@@ -37,44 +27,15 @@ bytes_kept = lesson.exercise(
 )
 
 
-def _expect_kept(trial, module, got: object, seen: Seen, earlier: int) -> None:
-    slips = {
-        "what was there before fn is counted as well": seen.after,
-        "that is the peak: what fn freed on the way is counted as well": seen.peak or None,
-        "those are the elements' bytes, and the account rounds each tensor up": seen.elements or None,
-        "the tensors of the result are counted, and not what they keep alive": seen.blocks or None,
-        FREED: (0, -seen.kept) if seen.kept < 0 else None,
-        "the difference has the wrong sign": -seen.kept if seen.kept > 0 else None,
-    }
-    headline = "that is not what the result holds in the device's account"
-    bytes_equal(got, seen.kept, headline, slips, otherwise=lambda: _what_it_keeps(trial, module))
+def ours(fn, device):
+    allocated = torch.get_device_module(device).memory_allocated
+    before, _, after = allocated(device), fn(), allocated(device)
+    return after - before
 
 
-def _judge_kept(trial, *functions, shelf=None) -> None:
-    judge_bytes(trial, partial(_expect_kept, trial), *functions, shelf=shelf)
-
-
-def _what_it_keeps(trial, module) -> str:
-    """Return what an answer to `bytes_kept` counts instead of what a result holds; "" where nothing shows."""
-    if found := counted_elsewhere(trial):
-        return found
-    shelf: list[torch.Tensor] = []
-    module.empty_cache()
-    got = asked_of(trial, large, trial.device)
-    module.empty_cache()
-    if got == SEGMENT:
-        return "that is the growth of reserved memory, which grows by whole segments, and seldom"
-    if got == 0 and asked_of(trial, append_to_a_shelf, trial.device, shelf, LARGE // 4) == LARGE:
-        return "the result was gone when the account was read again: hold it under a name until then"
-    if got == 0:
-        order = "one has to come before fn is called, and one after it"
-        return f"both looks at the account saw the same: {order}, both at {trial.device}"
-    return next((words for words, number in in_units(LARGE).items() if got == number), "")
-
-
-def one_tensor_of(size):
+def one_tensor_of(size, there=None):
     def one_tensor(device):
-        return floats(size, device)
+        return floats(size, there or device)
 
     return one_tensor
 
@@ -101,41 +62,34 @@ def a_function_that_holds_a_tensor(device):
     return lambda: x
 
 
-def append_to_a_shelf(device, shelf, count=2500):
-    shelf.append(floats(count, device))
+def append_to_a_shelf(device, shelf):
+    shelf.append(floats(2500, device))
 
 
 def large_steps_small_result(device):
     return (floats(90_001, device) + 1)[:300].clone()
 
 
-@bytes_kept.row("what the result holds, block by block", only="accelerator")
-def kept_by_the_result(trial):
-    tensors = [one_tensor_of(size) for size in (1, 129 + trial.seeds[1], 30_000)]
-    _judge_kept(trial, *tensors, many_small_tensors, a_dict_of_tensors, nothing)
+@scene(bytes_kept, ours, "what the result holds, block by block", only="accelerator")
+def kept_by_the_result(t):
+    tensors = map(one_tensor_of, (1, 129 + t.seeds[1], 30_000))
+    yield from say_bytes(t, *tensors, many_small_tensors, a_dict_of_tensors, nothing, large)
 
 
-@bytes_kept.row("and what it keeps alive besides", only="accelerator")
-def kept_besides(trial):
-    _judge_kept(trial, a_loss_with_its_graph, a_view_of_something_large, a_function_that_holds_a_tensor)
-    _judge_kept(trial, append_to_a_shelf, shelf=())
+@scene(bytes_kept, ours, "and what it keeps alive besides", only="accelerator")
+def kept_besides(t):
+    yield from say_bytes(t, a_loss_with_its_graph, a_view_of_something_large, a_function_that_holds_a_tensor)
+    yield from say_bytes(t, append_to_a_shelf, shelf=())
 
 
-@bytes_kept.row("not what was freed meanwhile", only="accelerator")
-def not_what_was_freed(trial):
-    _judge_kept(trial, large_steps_small_result)
-    _judge_kept(trial, free_much_and_make_little, shelf=(60_001, 8000))
+@scene(bytes_kept, ours, "not what was freed meanwhile", only="accelerator")
+def not_what_was_freed(t):
+    yield from say_bytes(t, large_steps_small_result)
+    yield from say_bytes(t, free_much_and_make_little, shelf=(60_001, 8000))
 
 
-@bytes_kept.row("on that device alone", only="accelerator")
-def kept_on_that_device(trial):
-    for there in trial.others:
-
-        def tensors_in_two_places(here, there=there):
-            return floats(11_003, here), floats(44_003, there)
-
-        def a_tensor_elsewhere(here, there=there):
-            return floats(9001, there)
-
-        _judge_kept(trial, tensors_in_two_places, a_tensor_elsewhere)
-    trial.second()
+@scene(bytes_kept, ours, "on that device alone", only="accelerator")
+def kept_on_that_device(t):
+    for there in t.others:
+        yield from say_bytes(t, in_two_places(there), one_tensor_of(9001, there))
+    t.second()

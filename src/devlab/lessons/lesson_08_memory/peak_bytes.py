@@ -1,21 +1,16 @@
 """The most that a function held at once, by the account of the device."""
 
-from functools import partial
+import torch
 
+from devlab.checks.scenes import scene
 from devlab.lessons.lesson_08_memory import (
-    LARGE,
-    SEGMENT,
-    Seen,
-    asked_of,
-    bytes_equal,
-    counted_elsewhere,
     floats,
     free_much_and_make_little,
-    in_units,
-    judge_bytes,
+    in_two_places,
     large,
     lesson,
     nothing,
+    say_bytes,
 )
 
 peak_bytes = lesson.exercise(
@@ -32,49 +27,12 @@ peak_bytes = lesson.exercise(
 )
 
 
-def _expect_peak(trial, module, got: object, seen: Seen, earlier: int) -> None:
-    before = seen.top - seen.peak
-    slips = {
-        "what was there before fn is counted as well": seen.top,
-        "that is an earlier peak, which the account still remembers: reset it before fn": (
-            earlier - before,
-            earlier if earlier != seen.top else None,
-        ),
-        "that is what fn leaves behind, not the peak: was the peak reset only after fn?": seen.kept or None,
-        "what is there after fn was taken off, not what was there before": (
-            seen.top - seen.after,
-            seen.top - seen.left,
-        ),
-        "the peak before fn was taken off, not what was allocated then": seen.top - earlier or None,
-    }
-    headline = "that is not the most that fn held at once"
-    bytes_equal(got, seen.peak, headline, slips, otherwise=lambda: _what_it_takes(trial, module))
-
-
-def _judge_peak(trial, *functions, shelf=None, mountain=0) -> None:
-    judge_bytes(trial, partial(_expect_peak, trial), *functions, shelf=shelf, mountain=mountain)
-
-
-def _what_it_takes(trial, module) -> str:
-    """Return what an answer to `peak_bytes` counts in place of the peak; "" where nothing shows."""
-
-    def large_on_the_way():
-        large(trial.device)
-
-    if found := counted_elsewhere(trial):
-        return found
-    module.empty_cache()
-    module.reset_peak_memory_stats(trial.device)
-    got = asked_of(trial, large_on_the_way)
-    module.empty_cache()
-    if got == SEGMENT:
-        return "that is the peak of reserved memory, which grows by whole segments, and seldom"
-    if got == 0:
-        return f"the peak was reset after fn had run, or read before, or is not that of {trial.device}"
-    floats(LARGE // 2, trial.device)  # an earlier peak, gone again
-    if got == LARGE and (asked_of(trial, large_on_the_way) or 0) < LARGE:
-        return "the peak before fn was taken off, not what was allocated then"
-    return next((words for words, number in in_units(LARGE).items() if got == number), "")
+def ours(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    fn()
+    return memory.max_memory_allocated(device) - before
 
 
 def one_after_the_other(device):
@@ -94,35 +52,31 @@ def double_a_shelf(device, shelf):
     shelf.append(shelf[0] * 2)
 
 
-@peak_bytes.row("the most at once, not what remains", only="accelerator")
-def the_most_at_once(trial):
+@scene(peak_bytes, ours, "the most at once, not what remains", only="accelerator")
+def the_most_at_once(t):
     def two_large_then_one_small(device):
-        x = floats(50_001 + trial.seeds[0], device)
+        x = floats(50_001 + t.seeds[0], device)
         y = x + 1
         return y[:10].clone()
 
-    _judge_peak(trial, two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing)
+    yield from say_bytes(t, two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing, large)
 
 
-@peak_bytes.row("above what was there before", only="accelerator")
-def above_what_was_there(trial):
-    _judge_peak(trial, free_much_and_make_little, double_a_shelf, shelf=(60_001,))
+@scene(peak_bytes, ours, "above what was there before", only="accelerator")
+def above_what_was_there(t):
+    yield from say_bytes(t, free_much_and_make_little, double_a_shelf, shelf=(60_001,))
 
 
-@peak_bytes.row("an earlier peak does not count", only="accelerator")
-def earlier_peak(trial):
+@scene(peak_bytes, ours, "an earlier peak does not count", only="accelerator")
+def earlier_peak(t):
     def a_hill(device):
-        return floats(8001 + trial.seeds[2], device)
+        return floats(8001 + t.seeds[2], device)
 
-    _judge_peak(trial, a_hill, mountain=200_003)
+    yield from say_bytes(t, a_hill, mountain=200_003)
 
 
-@peak_bytes.row("on that device alone", only="accelerator")
-def peak_on_that_device(trial):
-    for there in trial.others:
-
-        def tensors_in_two_places(here, there=there):
-            return floats(11_003, here), floats(44_003, there)
-
-        _judge_peak(trial, tensors_in_two_places, mountain=100_003)
-    trial.second()
+@scene(peak_bytes, ours, "on that device alone", only="accelerator")
+def peak_on_that_device(t):
+    for there in t.others:
+        yield from say_bytes(t, in_two_places(there), mountain=100_003)
+    t.second()

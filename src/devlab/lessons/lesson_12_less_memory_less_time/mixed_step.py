@@ -12,6 +12,7 @@ from devlab.lessons.lesson_12_less_memory_less_time import (
     lesson,
     make_model,
     make_optimizer,
+    make_scaler,
     noted,
     samples,
     soiled,
@@ -60,11 +61,7 @@ def nearest(got, logits, labels):
 def ready(t, seed, scale=SCALE):
     """Return a model, its optimizer, and a scaler that doubles its scale after every second good step."""
     model = make_model(seed, t.device)
-    return (
-        model,
-        make_optimizer(model),
-        torch.amp.GradScaler(t.device.type, init_scale=scale, growth_interval=2),
-    )
+    return model, make_optimizer(model), make_scaler(t, scale, growth_interval=2)
 
 
 def parameters(model, when, within):
