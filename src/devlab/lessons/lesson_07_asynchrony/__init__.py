@@ -1,12 +1,7 @@
 """Lesson 07: asynchrony: the host runs ahead, and when an accelerator is worth its price."""
 
 import contextlib
-import datetime
 import functools
-import inspect
-import time
-import timeit
-import types
 from collections.abc import Callable, Iterator, Mapping
 from unittest import mock
 
@@ -15,7 +10,7 @@ import torch
 from devlab.checks import expect
 from devlab.checks.calls import plain_function
 from devlab.checks.exercise import Lesson
-from devlab.sim import clock
+from devlab.sim import clock, host_clock
 from devlab.watching import timing
 
 lesson = Lesson(
@@ -23,22 +18,6 @@ lesson = Lesson(
     "Asynchrony",
     ("time_op", "event_time", "running_total", "batched", "regime", "Prefetcher", "crossover"),
 )
-
-CLOCKS = ("perf_counter", "time", "monotonic", "process_time", "thread_time", "clock_gettime")
-
-
-class SimulatedDate(datetime.datetime):
-    """A date whose `now` is the simulated time, counted from 1970."""
-
-    @classmethod
-    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
-        """Return the simulated time."""
-        return cls.fromtimestamp(clock.now(), tz)
-
-    @classmethod
-    def utcnow(cls) -> datetime.datetime:
-        """Return the simulated time."""
-        return cls.now()
 
 
 class Work:
@@ -83,51 +62,6 @@ def keep_busy(device: torch.device, seconds: float) -> None:
     clock.launch(device.index, (seconds - spec.shortest) * spec.bandwidth)
 
 
-@contextlib.contextmanager
-def simulated_clock(answer: Callable) -> Iterator[None]:
-    """Let the host's clocks tell the simulated time, under each name that the answer has for them.
-
-    A clock may also be a parameter's default or in a closure, in timeit as in the answer and the functions
-    and methods beside it. A decorator from elsewhere, such as `torch.no_grad`, does not hide the answer.
-    """
-    answer = plain_function(answer)
-    clocks = {name: lambda *_: clock.now() for name in CLOCKS if hasattr(time, name)}  # Windows lacks some
-    clocks |= {f"{name}_ns": lambda *_: round(clock.now() * 1e9) for name in clocks}
-    stand_ins = {getattr(time, name): stand_in for name, stand_in in clocks.items()}
-    stand_ins[datetime.datetime] = SimulatedDate
-
-    def other(held: object) -> object:
-        try:
-            return stand_ins.get(held, held) if callable(held) else held
-        except TypeError:  # what cannot be hashed is no clock
-            return held
-
-    theirs = getattr(answer, "__globals__", {})
-    found = [inspect.unwrap(one) if type(one) is types.FunctionType else one for one in theirs.values()]
-    found += [one for held in found if isinstance(held, type) for one in vars(held).values()]
-    functions = [one for one in (answer, *found) if type(one) is types.FunctionType]
-    beside = [one for one in functions if one is answer or one.__globals__ is theirs]
-    replaced = {name: other(held) for name, held in theirs.items() if other(held) is not held}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.multiple(time, **clocks))
-        stack.enter_context(mock.patch.object(timeit, "default_timer", clock.now))
-        stack.enter_context(mock.patch.object(datetime, "datetime", SimulatedDate))
-        stack.enter_context(mock.patch.dict(theirs, replaced))
-        for function in (timeit.timeit, timeit.repeat, timeit.Timer.__init__, *beside):
-            values, named = function.__defaults__ or (), function.__kwdefaults__ or {}
-            if any(other(one) is not one for one in (*values, *named.values())):
-                stack.callback(setattr, function, "__defaults__", function.__defaults__)
-                stack.callback(setattr, function, "__kwdefaults__", function.__kwdefaults__)
-                function.__defaults__ = tuple(map(other, values))
-                function.__kwdefaults__ = {name: other(one) for name, one in named.items()}
-            for cell in function.__closure__ or ():
-                with contextlib.suppress(ValueError):  # a cell that holds nothing yet
-                    held = cell.cell_contents
-                    stack.callback(setattr, cell, "cell_contents", held)
-                    cell.cell_contents = other(held)
-        yield
-
-
 LENGTH = 1e-3  # seconds of one call
 SLOW = 20e-3  # seconds of a call that should not count
 
@@ -149,7 +83,8 @@ def timed(
         torch.accelerator.synchronize(trial.device)  # what an earlier call left behind is not judged here
     if backlog:
         Work(trial.device, lambda call: backlog)()
-    host = simulated_clock(trial.answer) if modelled(trial) else contextlib.nullcontext()
+    function = plain_function(trial.answer)
+    host = host_clock.tell_simulated_time(function) if modelled(trial) else contextlib.nullcontext()
     with _written_by_hand(), host, noted(work):
         got = trial.call(work, trial.device, *repeats)
     expect.kind(got, float, "a float", "the time")
