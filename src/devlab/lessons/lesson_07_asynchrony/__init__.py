@@ -66,17 +66,17 @@ LENGTH = 1e-3  # seconds of one call
 SLOW = 20e-3  # seconds of a call that should not count
 
 
-def timed(
+def time_answer(
     trial,
     seconds: Callable[[int], float],
     repeats: tuple = (),
     backlog: float = 0.0,
-    noted: Callable[[Work], contextlib.AbstractContextManager] = contextlib.nullcontext,
+    note: Callable[[Work], contextlib.AbstractContextManager] = contextlib.nullcontext,
 ) -> tuple[float, Work]:
     """Return the answer's time of work whose calls take `seconds(call)`, and that work.
 
     `repeats` are further arguments; `backlog` is how many seconds of other work the device has queued
-    before; `noted(work)` is entered around the call of the answer.
+    before; `note(work)` is entered around the call of the answer.
     """
     work = Work(trial.device, seconds)
     if trial.device.type != "cpu":
@@ -84,21 +84,21 @@ def timed(
     if backlog:
         Work(trial.device, lambda call: backlog)()
     function = plain_function(trial.answer)
-    host = host_clock.tell_simulated_time(function) if modelled(trial) else contextlib.nullcontext()
-    with _written_by_hand(), host, noted(work):
+    host = host_clock.tell_simulated_time(function) if is_modelled(trial) else contextlib.nullcontext()
+    with _expect_own_measurement(), host, note(work):
         got = trial.call(work, trial.device, *repeats)
     expect.kind(got, float, "a float", "the time")
     return got, work
 
 
-def modelled(trial) -> bool:
+def is_modelled(trial) -> bool:
     """Tell whether the length of the work is known: a real device's is measured."""
     return trial.device.type in ("cpu", "sim")
 
 
 def length_of(trial, seconds: float) -> float:
     """Return how long work of `seconds` takes on the trial's device; of a real one it is measured."""
-    if modelled(trial):
+    if is_modelled(trial):
         return seconds
     work = Work(trial.device, lambda call: seconds)
     return timing.time_op(work, trial.device, repeats=5, show=False).median
@@ -111,17 +111,17 @@ def patiently(judge: Callable) -> Callable:
     """Let a row that goes by time judge again: other programs may slow down a real device in one try."""
 
     @functools.wraps(judge)
-    def judged(trial) -> None:
-        for _ in range(0 if modelled(trial) else TRIES - 1):
+    def judge_again(trial) -> None:
+        for _ in range(0 if is_modelled(trial) else TRIES - 1):
             with contextlib.suppress(expect.Mismatch):
                 return judge(trial)
         return judge(trial)
 
-    return judged
+    return judge_again
 
 
 @contextlib.contextmanager
-def _written_by_hand() -> Iterator[None]:
+def _expect_own_measurement() -> Iterator[None]:
     """Expect that the answer measures by itself, and leaves the course's own tool alone."""
     with mock.patch.object(timing, "_sampled", wraps=timing._sampled) as tool:
         yield
@@ -153,11 +153,11 @@ def expect_seconds(
     `known` holds the times that mistakes give; on a real device, whose times vary, they are not looked at.
     `plain` says that `otherwise` is known to be the cause, whatever the number is.
     """
-    wanted, loose = length_of(trial, seconds), 1.05 if modelled(trial) else 3.0
+    wanted, loose = length_of(trial, seconds), 1.05 if is_modelled(trial) else 3.0
     if wanted / loose <= got <= wanted * loose:
         return
     units = [unit for unit, many in UNITS.items() if wanted / loose <= got / many <= wanted * loose]
-    known = known if known and modelled(trial) else {}
+    known = known if known and is_modelled(trial) else {}
     found = [words for words, one in known.items() if abs(got - one) <= 0.01 * abs(one)]
     headline = found[0] if len(found) == 1 else otherwise
     if not plain and got < 0:
