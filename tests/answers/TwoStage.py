@@ -76,7 +76,7 @@ class InputStays(Halves):
         return self.second(self.first(x).to(self.devices[1]))
 
 
-@wrong("the second half was left on", row="each half lives on its own device")
+@wrong("the second half was left on cpu when the model was made", row="each half lives on its own device")
 class AllOnTheFirst(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -97,7 +97,10 @@ class NeverMoved(nn.Module):
         return self.second(self.first(x.cpu()))
 
 
-@wrong("are both halves attributes of it?", row="each half lives on its own device")
+@wrong(
+    "the model knows 0 of 9 parameters and buffers: are both halves attributes of it?",
+    row="each half lives on its own device",
+)
 class InAList(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -124,7 +127,7 @@ class UnderNoGrad(Halves):
             return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("no gradient reached first", row="gradients flow back through both halves")
+@wrong("no gradient reached first.0.weight", row="gradients flow back through both halves")
 class DetachedBetween(Halves):
     def forward(self, x):
         return self.second(self.first(x.to(self.devices[0])).detach().to(self.devices[1]))
@@ -141,7 +144,9 @@ class Swapped(nn.Module):
         return self.second(self.first(x.to(self.devices[1])).to(self.devices[0]))
 
 
-@wrong("is a `return` missing?", row="the right output, on the second device")
+@wrong(
+    "the output for x on cpu is None: is a `return` missing?", row="the right output, on the second device"
+)
 class NoReturn(Halves):
     def forward(self, x):
         self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
@@ -182,7 +187,7 @@ class NoSuper(nn.Module):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("when the model was made", row="each half lives on its own device")
+@wrong("the second half was left on cpu when the model was made", row="each half lives on its own device")
 class MovesAtEachCall(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -241,7 +246,7 @@ class InAModuleDict(nn.Module):
         return self.m["b"](self.m["a"](x.to(self.d[0])).to(self.d[1]))
 
 
-@wrong("transfers, and 2 are enough", row="each half lives on its own device")
+@wrong("16 transfers, and 2 are enough", row="each half lives on its own device")
 class AllToTheFirstAndOn(nn.Module):
     """The whole model is on the first device for a moment, which is too small for it."""
 
@@ -282,7 +287,7 @@ class TrainsTheSecond(Halves):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("no gradient came back to x", row="gradients flow back through both halves")
+@wrong("no gradient came back to x on", row="gradients flow back through both halves")
 class XAnewWhereItIsElsewhere(Halves):
     def forward(self, x):
         if x.device != self.devices[0]:

@@ -25,7 +25,7 @@ def in_a_loop(x, y, out_device):
     return x.add(y)
 
 
-@wrong("the sum is on", row="the sum, on out_device")
+@wrong("the sum of x on cpu and y on cpu is on cpu", row="the sum, on out_device")
 def nothing_moved(x, y, out_device):
     return x + y
 
@@ -35,7 +35,7 @@ def moved_too_late(x, y, out_device):
     return (x + y).to(out_device)
 
 
-@wrong("the sum is on", row="the sum, on out_device")
+@wrong("the sum of x on cpu and y on cpu is on cpu", row="the sum, on out_device")
 def result_of_to_thrown_away(x, y, out_device):
     x.to(out_device)
     y.to(out_device)
@@ -47,7 +47,7 @@ def only_y_moved(x, y, out_device):
     return x + y.to(out_device)
 
 
-@wrong("the sum is on", row="the sum, on out_device")
+@wrong("the sum of x on cpu and y on cpu is on cpu", row="the sum, on out_device")
 def left_where_x_is(x, y, out_device):
     return x + y.to(x.device)
 
@@ -62,13 +62,13 @@ def y_from_its_data(x, y, out_device):
     return x.to(out_device) + y.data.to(out_device)
 
 
-@wrong("was changed in place", row="the sum, on out_device")
+@wrong("the input `x` was changed in place", row="the sum, on out_device")
 def in_place(x, y, out_device):
     x += y.to(x.device)
     return x.to(out_device)
 
 
-@wrong("is a `return` missing?", row="the sum, on out_device")
+@wrong("the sum of x on cpu and y on cpu is None: is a `return` missing?", row="the sum, on out_device")
 def no_return(x, y, out_device):
     total = x.to(out_device) + y.to(out_device)  # noqa: F841
 
@@ -107,7 +107,10 @@ def numbers_by_item(x, y, out_device):
     return x.to(out_device) + y.to(out_device)
 
 
-@wrong("y was read before it had arrived", row="the sum, on out_device")
+@wrong(
+    "y was read before it had arrived: its copy to the CPU is made with non_blocking=True",
+    row="the sum, on out_device",
+)
 def read_before_it_arrives(x, y, out_device):
     return x.to(out_device, non_blocking=True) + y.to(out_device, non_blocking=True)
 
@@ -132,13 +135,36 @@ def goes_there_for_good(x, y, out_device):
     return both_moved(x, y, out_device)
 
 
-@wrong("that is x - y", row="the sum, on out_device")
+@wrong("the sum holds x alone: y was left out", row="the sum, on out_device")
+def the_first_alone(x, y, out_device):
+    return x.to(out_device).clone()
+
+
+@wrong("the sum holds zeros: neither x nor y is in it", row="the sum, on out_device")
+def zeros_of_its_shape(x, y, out_device):
+    return torch.zeros_like(x, device=out_device)
+
+
+@wrong("that is x times y, and the task asks for x + y", row="the sum, on out_device")
+def multiplied(x, y, out_device):
+    return x.to(out_device) * y.to(out_device)
+
+
+@wrong(
+    "x was read before it had arrived: its copy to the CPU is made with non_blocking=True",
+    row="the sum, on out_device",
+)
+def x_read_before_it_arrives(x, y, out_device):
+    return x.to(out_device, non_blocking=True) + y.to(out_device)
+
+
+@wrong("that is x - y, and the task asks for x + y", row="the sum, on out_device")
 def subtracted(x, y, out_device):
     return x.to(out_device) - y.to(out_device)
 
 
 @wrong(
-    "the sum is on {device}, not {second}",
+    "the sum of x on cpu and y on cpu is on {device}, not {second}",
     row=("the sum, on out_device", "two transfers at most, none if all are together"),
 )
 def without_the_index(x, y, out_device):
@@ -162,7 +188,10 @@ def given_before_it_has_arrived(x, y, out_device):
     return (x + y.to(x.device)).to(out_device, non_blocking=True)
 
 
-@wrong("which has no part in the sum", row=("two transfers at most, none if all are together"))
+@wrong(
+    "something goes to cpu, which has no part in the sum",
+    row=("two transfers at most, none if all are together"),
+)
 def two_that_are_together_by_way_of_the_cpu(x, y, out_device):
     if x.device == y.device and out_device != x.device:
         return (x + y).cpu().to(out_device)
@@ -178,6 +207,6 @@ def waited_for_in_the_end(x, y, out_device):
     return moved[0] + moved[1]
 
 
-@wrong("the sum is on meta", row="the sum, on out_device")
+@wrong("the sum of x on cpu and y on cpu is on meta, not cpu", row="the sum, on out_device")
 def without_numbers(x, y, out_device):
     return x.to("meta") + y.to("meta")

@@ -58,22 +58,22 @@ def as_transformers_do(x):
     return x + torch.nn.Transformer.generate_square_subsequent_mask(x.shape[1], x.device, x.dtype)
 
 
-@wrong("the mask was made on the CPU and brought to {device}", row=MADE)
+@wrong("the mask was made on the CPU and brought to {device} at each call", row=MADE)
 def moved(x):
     return x + mask_of(x).to(x)
 
 
-@wrong("the mask was made on the CPU and brought to {device}", row=MADE)
+@wrong("the mask was made on the CPU and brought to {device} at each call", row=MADE)
 def chosen(x):
     return torch.where(future(x).to(x.device), INF, x)
 
 
-@wrong("the mask was made on the CPU", row=MADE)
+@wrong("the mask was made on the CPU and brought to {device} at each call", row=MADE)
 def moved_without_the_dtype(x):
     return x + mask_of(x).to(x.device)
 
 
-@wrong("the mask was made on the CPU", row=MADE)
+@wrong("the mask was made on the CPU and brought to {device} at each call", row=MADE)
 def made_and_brought(x):
     return x + mask_of(x, dtype=x.dtype).to(x.device)
 
@@ -112,57 +112,82 @@ def sum_on_the_cpu(x):
     return (x.cpu() + mask_of(x)).to(x)
 
 
-@wrong("above the diagonal stand zeros", row=MADE)
+@wrong("above the diagonal stand zeros: a softmax makes e⁰ of them, and of -inf it makes 0", row=MADE)
 def times_a_triangle_of_ones(x):
     return x * x.new_ones(x.shape[1], x.shape[1]).tril()
 
 
-@wrong("above the diagonal stand zeros", row=MADE)
+@wrong("above the diagonal stand zeros: a softmax makes e⁰ of them, and of -inf it makes 0", row=MADE)
 def filled_with_zeros(x):
     return x.masked_fill(future(x, device=x.device), 0)
 
 
-@wrong("above the diagonal stand finite numbers", row=MADE)
+@wrong("above the diagonal stand finite numbers: only -inf has the weight 0 after every softmax", row=MADE)
 def a_large_negative_number(x):
     return x.masked_fill(future(x, device=x.device), -1e4)
 
 
-@wrong("above the diagonal stand finite numbers", row=MADE)
+@wrong("above the diagonal stand finite numbers: only -inf has the weight 0 after every softmax", row=MADE)
+def minus_a_billion(x):
+    return x.masked_fill(future(x, device=x.device), -1e9)
+
+
+@wrong("above the diagonal stand finite numbers: only -inf has the weight 0 after every softmax", row=MADE)
+def minus_a_hundred_thousand(x):
+    return x.masked_fill(future(x, device=x.device), -1e5)
+
+
+@wrong("above the diagonal stand finite numbers: only -inf has the weight 0 after every softmax", row=MADE)
+def minus_a_million(x):
+    return x.masked_fill(future(x, device=x.device), -1e6)
+
+
+@wrong("above the diagonal stand finite numbers: only -inf has the weight 0 after every softmax", row=MADE)
+def minus_a_hundred(x):
+    return x.masked_fill(future(x, device=x.device), -100.0)
+
+
+@wrong("above the diagonal stand finite numbers: only -inf has the weight 0 after every softmax", row=MADE)
+def minus_a_thousand(x):
+    return x.masked_fill(future(x, device=x.device), -1000.0)
+
+
+@wrong("above the diagonal stand finite numbers: only -inf has the weight 0 after every softmax", row=MADE)
 def the_smallest_of_the_dtype(x):
     return x.masked_fill(future(x, device=x.device), torch.finfo(x.dtype).min)
 
 
-@wrong("holds nan or inf", row=MADE)
+@wrong("the result holds nan or inf", row=MADE)
 def infinity_times_zero(x):
     return x + future(x, device=x.device) * INF
 
 
-@wrong("that is the upper triangle", row=MADE)
+@wrong("that is the upper triangle, and the lower one is asked", row=MADE)
 def the_other_triangle(x):
     return x + x.new_full(x.shape[1:], INF).tril(-1)
 
 
-@wrong("the diagonal is missing", row=MADE)
+@wrong("the diagonal is missing: x stays on it", row=MADE)
 def without_the_diagonal(x):
     return x + x.new_full(x.shape[1:], INF).triu()
 
 
-@wrong("nothing was masked", row=MADE)
+@wrong("that is x itself: nothing was masked", row=MADE)
 def no_mask(x):
     return x.clone()
 
 
-@wrong("was changed in place", row=MADE)
+@wrong("the input `x` was changed in place", row=MADE)
 def in_place(x):
     return x.detach().masked_fill_(future(x, device=x.device), INF)
 
 
-@wrong("the result has shape", row=MADE)
+@wrong("the result has shape [5,5], not [2,5,5]", row=MADE)
 def the_mask_itself(x):
     return mask_of(x, device=x.device, dtype=x.dtype)
 
 
-@wrong("that is the mask alone", row=MADE)
+@wrong("that is the mask alone, and x with the mask is asked", row=MADE)
 def the_mask_alone(x):
     return mask_of(x, device=x.device, dtype=x.dtype).expand_as(x)
 
@@ -172,7 +197,7 @@ def detached(x):
     return x.detach() + mask_of(x, device=x.device, dtype=x.dtype)
 
 
-@wrong("the result is torch.bool", row=MADE)
+@wrong("the result is torch.bool, not torch.float32", row=MADE)
 def as_booleans_only(x):
     return future(x, device=x.device).expand_as(x)
 
@@ -194,7 +219,7 @@ def by_legacy_tensors(x):
     return x + torch.FloatTensor(x.shape[1], x.shape[1]).fill_(INF).triu(1)
 
 
-@wrong("is None: is a `return` missing?", row=MADE)
+@wrong("the result is None: is a `return` missing?", row=MADE)
 def forgets_to_return(x):
     x + x.new_full(x.shape[1:], INF).triu(1)
 

@@ -72,14 +72,14 @@ def moved_too_late(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat(tensors).to(to))
 
 
-@wrong("has shape [", row="the parts joined in order, on the device")
+@wrong("the whole has shape [2,4,3], not [9,3]", row="the parts joined in order, on the device")
 def stacked(parts, device):
     return _walk(
         parts, device, lambda tensors, to: torch.stack([x[: min(map(len, tensors))].to(to) for x in tensors])
     )
 
 
-@wrong("joined in reverse order", row="the parts joined in order, on the device")
+@wrong("the parts are joined in reverse order", row="the parts joined in order, on the device")
 def in_reverse(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to) for x in reversed(tensors)]))
 
@@ -104,7 +104,7 @@ def a_list_of_parts(parts, device):
     return _walk(parts, device, lambda tensors, to: [x.to(to) for x in tensors])
 
 
-@wrong("is a list, not a tuple", row="nested parts become one batch again")
+@wrong("the whole['more'][1] is a list, not a tuple", row="nested parts become one batch again")
 def tuples_become_lists(parts, device):
     if torch.is_tensor(parts[0]):
         return torch.cat([part.to(device) for part in parts])
@@ -113,17 +113,20 @@ def tuples_become_lists(parts, device):
     return [tuples_become_lists(column, device) for column in zip(*parts, strict=True)]
 
 
-@wrong("is a `return` missing?", row="the parts joined in order, on the device")
+@wrong("the whole is None: is a `return` missing?", row="the parts joined in order, on the device")
 def no_return(parts, device):
     by_type(parts, device)
 
 
-@wrong("is torch.float32, not torch.float64", row="the parts joined in order, on the device")
+@wrong("the whole is torch.float32, not torch.float64", row="the parts joined in order, on the device")
 def all_floats(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to).float() for x in tensors]))
 
 
-@wrong("to cpu, and all is wanted on {device}", row="each part transferred once, if it is elsewhere")
+@wrong(
+    "to cpu, and all is wanted on {device}",
+    row="each part transferred once, if it is elsewhere",
+)
 def by_way_of_the_cpu(parts, device):
     if isinstance(parts[0], torch.Tensor):
         return torch.cat([part.cpu() for part in parts], dim=0).to(device)
@@ -170,7 +173,10 @@ def goes_there_for_good(parts, device):
     return by_type(parts, device)
 
 
-@wrong("and all is wanted on", row="each part transferred once, if it is elsewhere")
+@wrong(
+    "and all is wanted on",
+    row="each part transferred once, if it is elsewhere",
+)
 def rolled_up(parts, device):
     w = parts[0]
 
@@ -186,12 +192,15 @@ def rolled_up(parts, device):
     return tree(lambda t: t.to(device), w)
 
 
-@wrong("to cpu, and all is wanted on {device}", row="each part transferred once, if it is elsewhere")
+@wrong(
+    "to cpu, and all is wanted on {device}",
+    row="each part transferred once, if it is elsewhere",
+)
 def where_the_first_is_and_on(parts, device):
     return gathered(parts, device, lambda ps: torch.cat([p.to(ps[0].device) for p in ps]).to(device))
 
 
-@wrong("has shape [5,3], not [9,3]", row="the parts joined in order, on the device")
+@wrong("the whole has shape [5,3], not [9,3]", row="the parts joined in order, on the device")
 def the_first_alone(parts, device):
     return tree(lambda t: t.to(device), parts[0])
 

@@ -195,6 +195,13 @@ def lost_buffers(build, state, device):
     return model
 
 
+@wrong("limit is not what `state` holds: is it loaded", row=VALUES)
+def all_buffers_as_built(build, state, device):
+    model = real_and_tied(build, device)
+    model.load_state_dict(state)
+    return fill_other_buffers(model, (), build())
+
+
 @wrong("is still on the meta device: no state_dict brings it", row=BUFFERS)
 def assigned_alone(build, state, device):
     model = on_meta(build)

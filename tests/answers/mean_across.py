@@ -51,7 +51,10 @@ def over_the_rows(tensors, device):
     return torch.cat([tensor.to(device) for tensor in tensors]).mean(0)
 
 
-@wrong("that is the sum of the tensors", row="the elementwise mean, on the device")
+@wrong(
+    "that is the sum of the tensors, and the task asks for their mean",
+    row="the elementwise mean, on the device",
+)
 def not_divided(tensors, device):
     return sum(tensor.to(device) for tensor in tensors)
 
@@ -61,7 +64,7 @@ def always_by_two(tensors, device):
     return sum(tensor.to(device) for tensor in tensors) / 2
 
 
-@wrong("was changed in place", row="the elementwise mean, on the device")
+@wrong("the input `tensors[0]` was changed in place", row="the elementwise mean, on the device")
 def into_the_first(tensors, device):
     total = tensors[0]
     for tensor in tensors[1:]:
@@ -79,7 +82,10 @@ def left_in_float32(tensors, device):
     return torch.stack([tensor.to(device).float() for tensor in tensors]).mean(0)
 
 
-@wrong("the mean was halved at each tensor", row="the elementwise mean, on the device")
+@wrong(
+    "the mean was halved at each tensor, so that later ones count more",
+    row="the elementwise mean, on the device",
+)
 def mean_of_means(tensors, device):
     total = tensors[0].to(device)
     for tensor in tensors[1:]:
@@ -92,12 +98,15 @@ def a_list_of_numbers(tensors, device):
     return torch.stack([tensor.to(device) for tensor in tensors]).mean(0).tolist()
 
 
-@wrong("is a `return` missing?", row="the elementwise mean, on the device")
+@wrong("the mean is None: is a `return` missing?", row="the elementwise mean, on the device")
 def no_return(tensors, device):
     stacked(tensors, device)
 
 
-@wrong("something goes from {device} to cpu", row="each transferred once, if it is elsewhere")
+@wrong(
+    "something goes from {device} to cpu, and all is wanted on {device}",
+    row="each transferred once, if it is elsewhere",
+)
 def by_way_of_the_cpu(tensors, device):
     return torch.mean(torch.stack([tensor.cpu() for tensor in tensors]), 0).to(device)
 
@@ -135,22 +144,28 @@ def goes_there_for_good(tensors, device):
     return stacked(tensors, device)
 
 
-@wrong("one less than there are tensors", row="the elementwise mean, on the device")
+@wrong("the sum was divided by one less than there are tensors", row="the elementwise mean, on the device")
 def one_too_few(tensors, device):
     return sum(t.to(device) for t in tensors) / (len(tensors) - 1)
 
 
-@wrong("that is the median", row="the elementwise mean, on the device")
+@wrong(
+    "that is the median of the tensors, and the task asks for their mean",
+    row="the elementwise mean, on the device",
+)
 def the_median(tensors, device):
     return torch.stack([t.to(device) for t in tensors]).median(0).values
 
 
-@wrong("rounded to whole numbers", row="the elementwise mean, on the device")
+@wrong("the mean was rounded to whole numbers", row="the elementwise mean, on the device")
 def whole_numbers(tensors, device):
     return sum(t.to(device) for t in tensors) // len(tensors)
 
 
-@wrong("something goes from {device} to cpu", row="each transferred once, if it is elsewhere")
+@wrong(
+    "something goes from {device} to cpu, and all is wanted on {device}",
+    row="each transferred once, if it is elsewhere",
+)
 def where_the_first_is_and_on(tensors, device):
     d = tensors[0].device
     return torch.stack([t.to(d) for t in tensors]).mean(0).to(device)
@@ -186,3 +201,8 @@ def by_copies_into_one_room(tensors, device):
     for place, one in zip(room, tensors, strict=True):
         place.copy_(one)
     return room.mean(0)
+
+
+@wrong("that is the mean of the first two tensors alone", row="the elementwise mean, on the device")
+def the_first_two_alone(tensors, device):
+    return (tensors[0].to(device) + tensors[1].to(device)) / 2

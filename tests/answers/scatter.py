@@ -89,7 +89,9 @@ def _walk(batch, devices, cut):
     return [type(batch)(part[i] for part in parts) for i in range(len(devices))]
 
 
-@wrong("became parts of [3, 3, 3, 1]", row="as equal as possible, one part for each device")
+@wrong(
+    "10 rows for 4 devices became parts of [3, 3, 3, 1]", row="as equal as possible, one part for each device"
+)
 def by_chunk(batch, devices):
     def cut(x, devices):
         return [part.to(at) for part, at in zip(x.chunk(len(devices)), devices)]  # noqa: B905
@@ -99,7 +101,9 @@ def by_chunk(batch, devices):
     return one_device_at_a_time(batch, devices)
 
 
-@wrong("became parts of [", row="as equal as possible, one part for each device")
+@wrong(
+    "10 rows for 4 devices became parts of [2, 2, 2, 4]", row="as equal as possible, one part for each device"
+)
 def the_rest_to_the_last(batch, devices):
     def cut(x, devices):
         each, last = len(x) // len(devices), len(devices) - 1
@@ -127,7 +131,7 @@ def cut_but_not_moved(batch, devices):
     return _walk(batch, devices, lambda x, to: list(x.tensor_split(len(to))))
 
 
-@wrong("became parts of [", row="consecutive parts, each on its device")
+@wrong("8 rows for 2 devices became parts of [8, 8]", row="consecutive parts, each on its device")
 def a_copy_to_each(batch, devices):
     return _walk(batch, devices, lambda x, to: [x.to(at) for at in to])
 
@@ -142,7 +146,7 @@ def tensors_alone(batch, devices):
     return [part.to(at) for part, at in zip(batch.tensor_split(len(devices)), devices, strict=True)]
 
 
-@wrong("became parts of [", row="consecutive parts, each on its device")
+@wrong("8 rows for 2 devices became parts of [8, 8]", row="consecutive parts, each on its device")
 def along_the_last(batch, devices):
     return _walk(
         batch,
@@ -158,7 +162,7 @@ def the_nesting_lost(batch, devices):
     return [list(part.values()) for part in one_device_at_a_time(batch, devices)]
 
 
-@wrong("is a list, not a tuple", row="nested batches keep their form")
+@wrong("part 0['more'][1] is a list, not a tuple", row="nested batches keep their form")
 def tuples_become_lists(batch, devices):
     def lists(value):
         if isinstance(value, dict):
@@ -168,7 +172,7 @@ def tuples_become_lists(batch, devices):
     return [lists(part) for part in one_device_at_a_time(batch, devices)]
 
 
-@wrong("is a `return` missing?", row="consecutive parts, each on its device")
+@wrong("the result is None: is a `return` missing?", row="consecutive parts, each on its device")
 def no_return(batch, devices):
     one_device_at_a_time(batch, devices)
 
@@ -179,7 +183,10 @@ def keys_sorted(batch, devices):
     return [{key: part[key] for key in sorted(part)} if isinstance(part, dict) else part for part in parts]
 
 
-@wrong("was returned while its copy was still under way", row="a part on the CPU has arrived")
+@wrong(
+    "a part for the CPU was returned while its copy was still under way, and nothing waits for it",
+    row="a part on the CPU has arrived",
+)
 def to_the_cpu_without_waiting(batch, devices):
     if isinstance(batch, torch.Tensor):
         return [
@@ -250,7 +257,7 @@ def by_sizes(batch, devices):
     )
 
 
-@wrong(" parts for 4 devices", row="as equal as possible, one part for each device")
+@wrong("3 parts for 4 devices", row="as equal as possible, one part for each device")
 def each_device_once(batch, devices):
     ds = list(dict.fromkeys(devices))
     return in_form(
@@ -258,12 +265,15 @@ def each_device_once(batch, devices):
     )
 
 
-@wrong("cut first, then move", row="a part moves once, or not at all")
+@wrong(
+    "231 bytes were transferred, and 99 are enough: cut first, then move",
+    row="a part moves once, or not at all",
+)
 def moved_whole(batch, devices):
     return in_form(batch, devices, lambda t, ds: [t.to(d).tensor_split(len(ds))[i] for i, d in enumerate(ds)])
 
 
-@wrong("became parts of [", row="nested batches keep their form")
+@wrong("10 rows for 4 devices became parts of [3, 3, 3, 1]", row="nested batches keep their form")
 def by_chunk_where_it_nests(batch, devices):
     if torch.is_tensor(batch):
         return items_first(batch, devices)
@@ -290,7 +300,10 @@ def fewer_parts_for_fewer_rows(batch, devices):
     return items_first(batch, devices[: max(rows, 1)])
 
 
-@wrong("was returned while its copy was still under way", row="a part on the CPU has arrived")
+@wrong(
+    "a part for the CPU was returned while its copy was still under way, and nothing waits for it",
+    row="a part on the CPU has arrived",
+)
 def one_tensor_without_waiting(batch, devices):
     if not torch.is_tensor(batch):
         return items_first(batch, devices)

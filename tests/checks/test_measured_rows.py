@@ -48,7 +48,7 @@ def test_what_fails_in_every_try_is_told():
 def test_methods_written_in_c_are_seen():
     """A GPU's events are C classes: their calls are seen, and those that only a caller's names hold."""
     marks, event, other = _Marks(), torch.Event("cpu"), torch.Event("cpu")
-    with marks.noted(Work(CPU, lambda call: 0.0)):
+    with marks.note_calls(Work(CPU, lambda call: 0.0)):
         for method, args in ((event.record, ()), (event.elapsed_time, (other,))):
             with contextlib.suppress(RuntimeError, ValueError):  # the CPU records no event
                 method(*args)

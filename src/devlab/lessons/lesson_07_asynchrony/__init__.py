@@ -1,12 +1,7 @@
 """Lesson 07: asynchrony: the host runs ahead, and when an accelerator is worth its price."""
 
 import contextlib
-import datetime
 import functools
-import inspect
-import time
-import timeit
-import types
 from collections.abc import Callable, Iterator, Mapping
 from unittest import mock
 
@@ -15,7 +10,7 @@ import torch
 from devlab.checks import expect
 from devlab.checks.calls import plain_function
 from devlab.checks.exercise import Lesson
-from devlab.sim import clock
+from devlab.sim import clock, host_clock
 from devlab.watching import timing
 
 lesson = Lesson(
@@ -23,22 +18,6 @@ lesson = Lesson(
     "Asynchrony",
     ("time_op", "event_time", "running_total", "batched", "regime", "Prefetcher", "crossover"),
 )
-
-CLOCKS = ("perf_counter", "time", "monotonic", "process_time", "thread_time", "clock_gettime")
-
-
-class SimulatedDate(datetime.datetime):
-    """A date whose `now` is the simulated time, counted from 1970."""
-
-    @classmethod
-    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
-        """Return the simulated time."""
-        return cls.fromtimestamp(clock.now(), tz)
-
-    @classmethod
-    def utcnow(cls) -> datetime.datetime:
-        """Return the simulated time."""
-        return cls.now()
 
 
 class Work:
@@ -83,87 +62,43 @@ def keep_busy(device: torch.device, seconds: float) -> None:
     clock.launch(device.index, (seconds - spec.shortest) * spec.bandwidth)
 
 
-@contextlib.contextmanager
-def simulated_clock(answer: Callable) -> Iterator[None]:
-    """Let the host's clocks tell the simulated time, under each name that the answer has for them.
-
-    A clock may also be a parameter's default or in a closure, in timeit as in the answer and the functions
-    and methods beside it. A decorator from elsewhere, such as `torch.no_grad`, does not hide the answer.
-    """
-    answer = plain_function(answer)
-    clocks = {name: lambda *_: clock.now() for name in CLOCKS if hasattr(time, name)}  # Windows lacks some
-    clocks |= {f"{name}_ns": lambda *_: round(clock.now() * 1e9) for name in clocks}
-    stand_ins = {getattr(time, name): stand_in for name, stand_in in clocks.items()}
-    stand_ins[datetime.datetime] = SimulatedDate
-
-    def other(held: object) -> object:
-        try:
-            return stand_ins.get(held, held) if callable(held) else held
-        except TypeError:  # what cannot be hashed is no clock
-            return held
-
-    theirs = getattr(answer, "__globals__", {})
-    found = [inspect.unwrap(one) if type(one) is types.FunctionType else one for one in theirs.values()]
-    found += [one for held in found if isinstance(held, type) for one in vars(held).values()]
-    functions = [one for one in (answer, *found) if type(one) is types.FunctionType]
-    beside = [one for one in functions if one is answer or one.__globals__ is theirs]
-    replaced = {name: other(held) for name, held in theirs.items() if other(held) is not held}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.multiple(time, **clocks))
-        stack.enter_context(mock.patch.object(timeit, "default_timer", clock.now))
-        stack.enter_context(mock.patch.object(datetime, "datetime", SimulatedDate))
-        stack.enter_context(mock.patch.dict(theirs, replaced))
-        for function in (timeit.timeit, timeit.repeat, timeit.Timer.__init__, *beside):
-            values, named = function.__defaults__ or (), function.__kwdefaults__ or {}
-            if any(other(one) is not one for one in (*values, *named.values())):
-                stack.callback(setattr, function, "__defaults__", function.__defaults__)
-                stack.callback(setattr, function, "__kwdefaults__", function.__kwdefaults__)
-                function.__defaults__ = tuple(map(other, values))
-                function.__kwdefaults__ = {name: other(one) for name, one in named.items()}
-            for cell in function.__closure__ or ():
-                with contextlib.suppress(ValueError):  # a cell that holds nothing yet
-                    held = cell.cell_contents
-                    stack.callback(setattr, cell, "cell_contents", held)
-                    cell.cell_contents = other(held)
-        yield
-
-
 LENGTH = 1e-3  # seconds of one call
 SLOW = 20e-3  # seconds of a call that should not count
 
 
-def timed(
+def time_answer(
     trial,
     seconds: Callable[[int], float],
     repeats: tuple = (),
     backlog: float = 0.0,
-    noted: Callable[[Work], contextlib.AbstractContextManager] = contextlib.nullcontext,
+    note: Callable[[Work], contextlib.AbstractContextManager] = contextlib.nullcontext,
 ) -> tuple[float, Work]:
     """Return the answer's time of work whose calls take `seconds(call)`, and that work.
 
     `repeats` are further arguments; `backlog` is how many seconds of other work the device has queued
-    before; `noted(work)` is entered around the call of the answer.
+    before; `note(work)` is entered around the call of the answer.
     """
     work = Work(trial.device, seconds)
     if trial.device.type != "cpu":
         torch.accelerator.synchronize(trial.device)  # what an earlier call left behind is not judged here
     if backlog:
         Work(trial.device, lambda call: backlog)()
-    host = simulated_clock(trial.answer) if modelled(trial) else contextlib.nullcontext()
-    with _written_by_hand(), host, noted(work):
+    function = plain_function(trial.answer)
+    host = host_clock.tell_simulated_time(function) if is_modelled(trial) else contextlib.nullcontext()
+    with _expect_own_measurement(), host, note(work):
         got = trial.call(work, trial.device, *repeats)
     expect.kind(got, float, "a float", "the time")
     return got, work
 
 
-def modelled(trial) -> bool:
+def is_modelled(trial) -> bool:
     """Tell whether the length of the work is known: a real device's is measured."""
     return trial.device.type in ("cpu", "sim")
 
 
 def length_of(trial, seconds: float) -> float:
     """Return how long work of `seconds` takes on the trial's device; of a real one it is measured."""
-    if modelled(trial):
+    if is_modelled(trial):
         return seconds
     work = Work(trial.device, lambda call: seconds)
     return timing.time_op(work, trial.device, repeats=5, show=False).median
@@ -176,17 +111,17 @@ def patiently(judge: Callable) -> Callable:
     """Let a row that goes by time judge again: other programs may slow down a real device in one try."""
 
     @functools.wraps(judge)
-    def judged(trial) -> None:
-        for _ in range(0 if modelled(trial) else TRIES - 1):
+    def judge_again(trial) -> None:
+        for _ in range(0 if is_modelled(trial) else TRIES - 1):
             with contextlib.suppress(expect.Mismatch):
                 return judge(trial)
         return judge(trial)
 
-    return judged
+    return judge_again
 
 
 @contextlib.contextmanager
-def _written_by_hand() -> Iterator[None]:
+def _expect_own_measurement() -> Iterator[None]:
     """Expect that the answer measures by itself, and leaves the course's own tool alone."""
     with mock.patch.object(timing, "_sampled", wraps=timing._sampled) as tool:
         yield
@@ -218,11 +153,11 @@ def expect_seconds(
     `known` holds the times that mistakes give; on a real device, whose times vary, they are not looked at.
     `plain` says that `otherwise` is known to be the cause, whatever the number is.
     """
-    wanted, loose = length_of(trial, seconds), 1.05 if modelled(trial) else 3.0
+    wanted, loose = length_of(trial, seconds), 1.05 if is_modelled(trial) else 3.0
     if wanted / loose <= got <= wanted * loose:
         return
     units = [unit for unit, many in UNITS.items() if wanted / loose <= got / many <= wanted * loose]
-    known = known if known and modelled(trial) else {}
+    known = known if known and is_modelled(trial) else {}
     found = [words for words, one in known.items() if abs(got - one) <= 0.01 * abs(one)]
     headline = found[0] if len(found) == 1 else otherwise
     if not plain and got < 0:

@@ -14,12 +14,12 @@ from devlab.lessons.lesson_07_asynchrony import (
     SLOW,
     Work,
     expect_seconds,
+    is_modelled,
     length_of,
     lesson,
-    modelled,
     patiently,
     slow_call,
-    timed,
+    time_answer,
 )
 
 event_time = lesson.exercise(
@@ -55,7 +55,7 @@ class _Marks:
         self.asked: list[object] = []
 
     @contextlib.contextmanager
-    def noted(self, work: Work) -> Iterator[None]:
+    def note_calls(self, work: Work) -> Iterator[None]:
         """Note what a block does to events, beside the calls of the work."""
         self.work, before = work, sys.getprofile()
         sys.setprofile(self._note)
@@ -127,11 +127,11 @@ def _expect_time(
     Without `otherwise` the events alone are looked at, and the call takes `wanted` at least.
     """
     marks = _Marks()
-    got, work = timed(trial, seconds, backlog=backlog, noted=marks.noted)
+    got, work = time_answer(trial, seconds, backlog=backlog, note=marks.note_calls)
     torch.accelerator.synchronize(trial.device)
     fault = marks.fault(trial.device, got, length_of(trial, wanted))
     # A real device that is busy takes longer, and its events say how long.
-    if fault or (otherwise and modelled(trial)):
+    if fault or (otherwise and is_modelled(trial)):
         expect_seconds(trial, got, wanted, fault or otherwise, plain=bool(fault))
     if fault:
         expect.fail(fault, "the `elapsed_time` between two events, with one call between them", f"{got:.6f}")

@@ -8,12 +8,12 @@ from devlab.lessons.lesson_07_asynchrony import (
     SLOW,
     Work,
     expect_seconds,
+    is_modelled,
     length_of,
     lesson,
-    modelled,
     patiently,
     slow_call,
-    timed,
+    time_answer,
 )
 
 UNEVEN = [one * LENGTH for one in (1, 10, 0.45, 0.3, 0.6, 4, 30)]  # seconds of calls; LENGTH is their median
@@ -37,7 +37,7 @@ time_op = lesson.exercise(
 )
 
 
-def _other_than_the_median(work: Work, repeats: int) -> dict[str, float]:
+def _name_other_times(work: Work, repeats: int) -> dict[str, float]:
     """Return what else people take for the time of one call, of the calls that came last."""
     times = work.lengths[-repeats:]
     asked, median = "and the median is asked", statistics.median(times)
@@ -68,7 +68,7 @@ def _expect_calls(work: Work, repeats: int, warm: int = 0) -> None:
 @patiently
 def the_time(trial):
     for length, repeats in ((1.3 * LENGTH, 5), (3 * LENGTH, 4)):  # no whole number of milliseconds first
-        got, work = timed(trial, lambda call, length=length: length, (repeats,))
+        got, work = time_answer(trial, lambda call, length=length: length, (repeats,))
         known = {
             "that is the time of all measured calls together, and the median of one is asked": (
                 repeats * length
@@ -82,10 +82,10 @@ def the_time(trial):
 
 @time_op.row("the first call is a warm-up and does not count")
 @patiently
-def warmed(trial):
+def first_is_warm_up(trial):
     for repeats in (1, 2):
-        got, work = timed(trial, slow_call(1), (repeats,))
-        otherwise = COUNTED if modelled(trial) else EITHER
+        got, work = time_answer(trial, slow_call(1), (repeats,))
+        otherwise = COUNTED if is_modelled(trial) else EITHER
         expect_seconds(trial, got, LENGTH, otherwise, {RUNNING: SLOW + LENGTH})
         _expect_calls(work, repeats, warm=1)
 
@@ -93,7 +93,7 @@ def warmed(trial):
 @time_op.row("work from before is over when the clock starts", only="accelerator")
 @patiently
 def nothing_older(trial):
-    got, _ = timed(trial, slow_call(0), (1,), backlog=SLOW)
+    got, _ = time_answer(trial, slow_call(0), (1,), backlog=SLOW)
     otherwise = "work from before was counted: wait for the device before the clock is started"
     expect_seconds(trial, got, LENGTH, otherwise)
 
@@ -102,15 +102,15 @@ def nothing_older(trial):
 @patiently
 def on_that_device(trial):
     with verbs.current(trial.second()):
-        got, _ = timed(trial, slow_call(0), (1,))
+        got, _ = time_answer(trial, slow_call(0), (1,))
     expect_seconds(trial, got, LENGTH, "another device was waited for")
 
 
 @time_op.row("one slow call among many changes nothing")
 @patiently
-def median(trial):
+def slow_call_changes_nothing(trial):
     # Each call takes twice as long as the one before it, so more than one measured call gives another time.
-    got, work = timed(trial, lambda call: LENGTH * 2 ** min(call, 6), (1,))
+    got, work = time_answer(trial, lambda call: LENGTH * 2 ** min(call, 6), (1,))
     more = "that is not the time of the last call: of one repeat one call is measured, the others warm up"
     expect_seconds(trial, got, work.lengths[-1], more, plain=True)
     otherwise = "that is not the median of the measured calls"
@@ -124,20 +124,20 @@ def median(trial):
         (slow_call(4), 9, moved),
     ]
     for seconds, repeats, words in cases:
-        got, work = timed(trial, seconds, (repeats,))
+        got, work = time_answer(trial, seconds, (repeats,))
         _expect_calls(work, repeats, warm=1)
-        expect_seconds(trial, got, LENGTH, words, _other_than_the_median(work, repeats))
+        expect_seconds(trial, got, LENGTH, words, _name_other_times(work, repeats))
     # Of an even number there are two in the middle: either of them will do, and what lies between.
-    got, work = timed(trial, lambda call: EVEN[call % 4], (4,))
+    got, work = time_answer(trial, lambda call: EVEN[call % 4], (4,))
     _expect_calls(work, 4, warm=1)
-    pairs = [sorted(lengths)[1:3] for lengths in _perhaps_measured(work, 4)]
+    pairs = [sorted(lengths)[1:3] for lengths in _list_possible_times(work, 4)]
     if not any(length_of(trial, low) <= got <= length_of(trial, high) for low, high in pairs):
         low, high = pairs[0]
         nearest = low if got < length_of(trial, low) else high
-        expect_seconds(trial, got, nearest, otherwise, _other_than_the_median(work, 4))
+        expect_seconds(trial, got, nearest, otherwise, _name_other_times(work, 4))
 
 
-def _perhaps_measured(work: Work, repeats: int) -> list[list[float]]:
+def _list_possible_times(work: Work, repeats: int) -> list[list[float]]:
     """Return the calls that an answer may have measured: the last ones, or with warm-ups between them."""
     latest = work.lengths[::-1]
     return [latest[::step][:repeats] for step in range(1, work.calls // repeats + 1)]

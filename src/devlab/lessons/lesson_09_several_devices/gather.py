@@ -1,19 +1,21 @@
 """Parts on several devices joined to one batch again."""
 
+import itertools
+
 import torch
 
-from devlab.checks import cases, expect
+from devlab.checks import cases
+from devlab.checks.scenes import scene
 from devlab.lessons import ranks
 from devlab.lessons.lesson_09_several_devices import (
+    cut,
     each,
-    expect_alike,
-    expect_at_most,
-    expect_gradients,
-    expect_straight,
     have_float64,
     lesson,
     make_batch,
-    rows_of,
+    see_alike,
+    see_gradients,
+    see_straight_transfers,
     tensors_in,
 )
 
@@ -32,85 +34,73 @@ gather = lesson.exercise(
 )
 
 
-def _cut(batch: object, sizes: list[int], devices: list[torch.device]) -> list[object]:
-    """Return parts of a batch of these lengths, on the devices, cut without the answer's help."""
-    starts = [sum(sizes[:number]) for number in range(len(sizes))]
-    return [
-        each(rows_of(batch, start, start + size), lambda tensor, device=device: tensor.to(device))
-        for start, size, device in zip(starts, sizes, devices, strict=True)
-    ]
+def ours(parts, device):
+    return each(lambda *pieces: torch.cat([piece.to(device) for piece in pieces]), *parts)
 
 
-def _gather(trial, batch: object, sizes: list[int], devices, target: torch.device) -> None:
-    """Call the answer with parts of the batch, and expect the batch on the device."""
-    wanted = rows_of(batch, 0, sum(sizes))
-    parts = _cut(batch, sizes, devices)
-    got = trial.call(parts, target)
-    if isinstance(wanted, torch.Tensor):
-        reverse = {"the parts are joined in reverse order": torch.cat([one.cpu() for one in parts[::-1]])}
-        expect.named(got, wanted, reverse, "the order of the list")
-    expect_alike(got, wanted, target, "the whole")
+def make_parts(batch, sizes, devices):
+    """Return parts of a batch, of these lengths, on these devices in turn."""
+    stops = [0, *itertools.accumulate(sizes)]
+    bounds = zip(stops, stops[1:], itertools.cycle(devices), strict=False)
+    return [cut(batch, start, stop, device) for start, stop, device in bounds]
 
 
-def _leaves(trial, devices: list[torch.device], *shape: int) -> list[torch.Tensor]:
-    return [trial.randn(*shape, seed=seed, on=at).requires_grad_() for seed, at in enumerate(devices)]
+def see_whole(t, batch, sizes, devices, target):
+    got = t.call(make_parts(batch, sizes, devices), target)
+    yield from see_alike(got, cut(batch, 0, sum(sizes)), "the whole")
 
 
-def _expect_gradients(whole: object, parts: list[torch.Tensor], what: str) -> None:
-    named = {f"part {number}": part for number, part in enumerate(parts)}
-    expect_gradients(whole, lambda *parts: torch.cat(parts), named, what)
+def see_gradients_of_parts(t, devices, shape, keys):
+    """See the gradients that flow back to the parts, each of which is in a dict where there is a key."""
+    parts = [t.randn(*shape, seed=seed, on=at).requires_grad_() for seed, at in enumerate(devices)]
+    whole = t.call([dict.fromkeys(keys, part) or part for part in parts], t.device)
+    joined = torch.cat([part.detach().to(t.device) for part in parts])
+    yield from see_alike(whole, dict.fromkeys(keys, joined) or joined, "the whole")
+    inputs = {f"part {number}": part for number, part in enumerate(parts)}
+    what = "the whole" + "".join(f"[{key!r}]" for key in keys)
+    yield from see_gradients(whole["x"] if keys else whole, inputs, what)
 
 
-@gather.row("the parts joined in order, on the device")
-def joined(trial):
+@scene(gather, ours, "the parts joined in order, on the device", "the order of the list")
+def joined(t):
     ranks.wake()  # the exercise after this one needs processes that take seconds to start
-    here, there = trial.device, trial.other()
-    for seed in trial.seeds:
-        x = trial.randn(9, 3, seed=seed)
-        for target in cases.places(trial):
-            _gather(trial, x, [5, 4], [here, there], target)
-            _gather(trial, x, [4, 5], [there, here], target)
-    if have_float64(trial):
-        wide = trial.randn(5, 2, seed=trial.seeds[0]).double() + 1e-12
-        _gather(trial, wide, [3, 2], [here, there], here)
-    parts = _leaves(trial, [here, there], 2, 3)
-    _expect_gradients(trial.call(parts, here), parts, "the whole")
+    ways = ([5, 4], [t.device, t.other()]), ([4, 5], [t.other(), t.device])
+    for seed, target, way in itertools.product(t.seeds, cases.places(t), ways):
+        yield from see_whole(t, t.randn(9, 3, seed=seed), *way, target)
+    if have_float64(t):
+        wide = t.randn(5, 2, seed=t.seeds[0]).double() + 1e-12
+        yield from see_whole(t, wide, [3, 2], [t.device, t.other()], t.device)
+    yield from see_gradients_of_parts(t, [t.device, t.other()], (2, 3), "")
 
 
-@gather.row("any number of parts, empty ones too")
-def any_parts(trial):
-    places = cases.places(trial)
-    x = trial.randn(6, 3, seed=trial.seeds[0])
+@scene(gather, ours, "any number of parts, empty ones too", "the order of the list")
+def any_parts(t):
+    x = t.randn(6, 3, seed=t.seeds[0])
     for sizes in ([6], [2, 2, 2], [3, 3, 0], [0, 6], [1, 2, 0, 3], [1, 1, 2, 2], [0, 0]):
-        devices = [places[number % len(places)] for number in range(len(sizes))]
-        _gather(trial, x, sizes, devices, trial.device)
-        _gather(trial, x[:, 0], sizes, devices, trial.other())
+        yield from see_whole(t, x, sizes, cases.places(t), t.device)
+        yield from see_whole(t, x[:, 0], sizes, cases.places(t), t.other())
 
 
-@gather.row("nested parts become one batch again")
-def joined_nested(trial):
-    here, there = trial.device, trial.other()
-    for target in cases.places(trial):
-        _gather(trial, make_batch(trial, 7), [4, 3], [here, there], target)
+@scene(gather, ours, "nested parts become one batch again")
+def joined_nested(t):
+    devices = [t.device, t.other()]
+    for target in cases.places(t):
+        yield from see_whole(t, make_batch(t, 7), [4, 3], devices, target)
     for sizes in ([2, 1, 1], [0, 3, 1], [0, 0, 0]):
-        _gather(trial, make_batch(trial, 4), sizes, [here, there, here], here)
-    _gather(trial, make_batch(trial, 4), [4], [there], here)
-    x, y = trial.randn(5, 2, seed=trial.seeds[2]), trial.randint(0, 9, (5,))
+        yield from see_whole(t, make_batch(t, 4), sizes, devices, t.device)
+    yield from see_whole(t, make_batch(t, 4), [4], devices[1:], t.device)
+    x, y = t.randn(5, 2, seed=t.seeds[2]), t.randint(0, 9, (5,))
     for batch in ((x, y), [y, x], (x,), [{"x": x}]):
-        _gather(trial, batch, [3, 2], [here, there], there)
-    parts = _leaves(trial, [here, there, here], 2)
-    whole = trial.call([{"x": one} for one in parts], here)
-    expect_alike(whole, {"x": torch.cat([one.detach().cpu() for one in parts])}, here, "the whole")
-    _expect_gradients(whole["x"], parts, "the whole['x']")
+        yield from see_whole(t, batch, [3, 2], devices, t.other())
+    yield from see_gradients_of_parts(t, [*devices, t.device], (2,), "x")
 
 
-@gather.row("each part transferred once, if it is elsewhere")
-def gathered_once(trial):
-    here = trial.device
-    for target in cases.places(trial):
-        parts = _cut(make_batch(trial, 7), [3, 2, 2], [here, trial.other(), here])
-        _, log = trial.watched(parts, target)
-        expect_straight(log, tensors_in(parts), target)
-    _, log = trial.watched(_cut(make_batch(trial, 6), [3, 3], [here, here]), here)
-    expect_at_most(log, 0, f"all parts are on {here}: nothing has to move")
-    trial.second()
+@scene(gather, ours, "each part transferred once, if it is elsewhere")
+def gathered_once(t):
+    parts, together = (
+        make_parts(make_batch(t, 7), [3, 2, 2], at) for at in ([t.device, t.other()], [t.device])
+    )
+    for target, given in [*((target, parts) for target in cases.places(t)), (t.device, together)]:
+        _, log = t.watched(given, target)
+        yield from see_straight_transfers(log, tensors_in(given), target)
+    t.second()

@@ -2,15 +2,19 @@
 
 import torch
 
-from devlab.checks import cases, expect, verbs
+from devlab.checks import cases, expect
+from devlab.checks.scenes import scene
+from devlab.checks.seen import must
+from devlab.checks.values import times
 from devlab.lessons.lesson_09_several_devices import (
     CPU,
-    expect_alike,
-    expect_at_most,
+    cut,
+    each,
     have_float64,
     lesson,
     make_batch,
-    rows_of,
+    see_alike,
+    see_transfers,
     still_under_way,
     tensors_in,
 )
@@ -31,88 +35,84 @@ scatter = lesson.exercise(
 )
 
 
-def _scatter(trial, batch: object, devices: list[torch.device]) -> None:
-    """Call the answer, and expect consecutive parts of the batch, one on each device, as equal as can be."""
-    rows, count = len(tensors_in(batch)[0]), len(devices)
-    whole, start = rows_of(batch, 0, rows), 0
-    parts = trial.call(batch, devices)
-    _expect_count(parts, count)
-    given = f"{verbs.times(rows, 'row')} for {verbs.times(count, 'device')}"
+def ours(batch, devices):
+    return [
+        each(lambda x, n=n, device=device: x.tensor_split(len(devices))[n].to(device), batch)
+        for n, device in enumerate(devices)
+    ]
+
+
+def see_parts(t, batch, devices):
+    """See consecutive parts of the batch, as equal as can be: which of them are longer is free."""
+    rows, count, start = len(tensors_in(batch)[0]), len(devices), 0
+    parts = t.call(batch, devices)
+    yield see_count(parts, count)
     sizes = [len(found[0]) if (found := tensors_in(part)) and found[0].dim() else 0 for part in parts]
-    for number, (part, device, size) in enumerate(zip(parts, devices, sizes, strict=True)):
-        if not rows // count <= size <= -(-rows // count):
-            headline = f"{given} became parts of {sizes}"
-            expect.fail(headline, "lengths that differ by one at most", f"lengths {sizes}")
-        wanted = rows_of(whole, start, start + size)
-        if isinstance(whole, torch.Tensor):
-            nth = {2: "2nd", 3: "3rd"}.get(count, f"{count}th")
-            dealt = {f"part {number} holds every {nth} row": whole[number::count]}
-            expect.named(part, wanted, dealt, "consecutive rows in each part")
-        expect_alike(part, wanted, device, f"part {number}")
+    headline = f"{times(rows, 'row')} for {times(count, 'device')} became parts of {sizes}"
+    for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        equal = rows // count <= size <= -(-rows // count)
+        yield must(equal, headline, "lengths that differ by one at most", f"lengths {sizes}")
+        yield from see_alike(part, cut(batch, start, start + size), f"part {number}")
         start += size
-    if start != rows:
-        expect.fail(f"{start} of {rows} rows are in the parts", "every row in one part", f"{start} rows")
+    yield must(start == rows, f"{start} of {rows} rows are in the parts", "every row in one part")
 
 
-def _expect_count(parts: object, count: int) -> None:
-    """Expect as many parts as there are devices."""
+def see_count(parts, count):
+    """See as many parts as there are devices."""
     expect.kind(parts, (list, tuple), "a list of parts")
-    if len(parts) != count:
-        headline = f"{verbs.times(len(parts), 'part')} for {verbs.times(count, 'device')}"
-        expect.fail(headline, f"{verbs.times(count, 'part')}, one for each device", parts)
+    headline = f"{times(len(parts), 'part')} for {times(count, 'device')}"
+    return must(len(parts) == count, headline, "a part for each device", parts)
 
 
-@scatter.row("consecutive parts, each on its device")
-def consecutive(trial):
-    here, there = trial.device, trial.other()
-    for seed, rows in zip(trial.seeds, (8, 2, 6), strict=True):
-        x = trial.randn(rows, 3, seed=seed)
-        _scatter(trial, x, [here, there])
-        _scatter(trial, x.cpu(), [there, here])
-    for dtype in [torch.bfloat16] + [torch.float64] * have_float64(trial):
-        _scatter(trial, trial.randn(5, 2, seed=7).to(dtype) / 3, [there, here])
+@scene(scatter, ours, "consecutive parts, each on its device", "consecutive rows in each part")
+def consecutive(t):
+    devices = [t.device, t.other()]
+    for seed, rows in zip(t.seeds, (8, 2, 6), strict=True):
+        yield from see_parts(t, t.randn(rows, 3, seed=seed), devices)
+        yield from see_parts(t, t.randn(rows, 3, seed=seed, on=CPU), devices[::-1])
+    for dtype in [torch.bfloat16] + [torch.float64] * have_float64(t):
+        yield from see_parts(t, t.randn(5, 2, seed=7).to(dtype) / 3, devices[::-1])
 
 
-@scatter.row("as equal as possible, one part for each device")
-def near_equal(trial):
-    places = cases.places(trial)
+@scene(scatter, ours, "as equal as possible, one part for each device", "consecutive rows in each part")
+def near_equal(t):
     for rows, count in ((7, 2), (10, 4), (9, 6), (2, 3), (0, 2), (4, 1)):
-        devices = [places[number % len(places)] for number in range(count)]
-        _scatter(trial, trial.randn(rows, 3, seed=rows), devices)
-    _scatter(trial, trial.randn(3, 2), [trial.other()])
+        yield from see_parts(t, t.randn(rows, 3, seed=rows), (cases.places(t) * count)[:count])
+    yield from see_parts(t, t.randn(3, 2), [t.other()])
 
 
-@scatter.row("nested batches keep their form")
-def nested(trial):
-    here, there = trial.device, trial.other()
+@scene(scatter, ours, "nested batches keep their form")
+def nested(t):
+    here, there = t.device, t.other()
     for rows in (6, 5):
-        _scatter(trial, make_batch(trial, rows), [here, there])
-        _scatter(trial, make_batch(trial, rows, on=there), [there, here])
+        yield from see_parts(t, make_batch(t, rows), [here, there])
+        yield from see_parts(t, make_batch(t, rows, on=there), [there, here])
     for rows, devices in ((10, [here, there] * 2), (2, [there, here, here]), (3, [there])):
-        _scatter(trial, make_batch(trial, rows), devices)
-    x, y = trial.randn(5, 2, seed=trial.seeds[2]), trial.randint(0, 9, (5,))
+        yield from see_parts(t, make_batch(t, rows), devices)
+    x, y = t.randn(5, 2, seed=t.seeds[2]), t.randint(0, 9, (5,))
     for batch in ((x, y), [y, x], (x,), [{"x": x}]):
-        _scatter(trial, batch, [there, here])
+        yield from see_parts(t, batch, [there, here])
 
 
-@scatter.row("a part moves once, or not at all")
-def parts_move_once(trial):
-    for devices in ([trial.device, trial.other()], [trial.other(), trial.device], [trial.device] * 2):
-        parts, log = trial.watched(make_batch(trial, 7), devices)
-        _expect_count(parts, len(devices))
-        placed = zip(parts, devices, strict=True)
-        away = tensors_in([part for part, device in placed if device != trial.device])
+@scene(scatter, ours, "a part moves once, or not at all")
+def parts_move_once(t):
+    for devices in ([t.device, t.other()], [t.other(), t.device], [t.device] * 2):
+        parts, log = t.watched(make_batch(t, 7), devices)
+        yield see_count(parts, len(devices))
+        away = [part for part, device in zip(parts, devices, strict=True) if device != t.device]
+        away = tensors_in(away)
         needed, size = "one for each tensor of a part that is elsewhere", sum(one.nbytes for one in away)
-        expect_at_most(log, len(away), needed, size, "cut first, then move")
-    trial.second()
+        yield from see_transfers(log, len(away), needed, size, "cut first, then move")
+    t.second()
 
 
-@scatter.row("a part on the CPU has arrived", only="accelerator")
-def parts_have_arrived(trial):
-    for batch in (make_batch(trial, 5), trial.randn(5, 2)):
-        _, log = trial.watched(batch, [CPU, trial.device])
+@scene(scatter, ours, "a part on the CPU has arrived", only="accelerator")
+def parts_have_arrived(t):
+    for batch in (make_batch(t, 5), t.randn(5, 2)):
+        _, log = t.watched(batch, [CPU, t.device])
+        late = still_under_way(log)
         headline = (
             "a part for the CPU was returned while its copy was still under way, and nothing waits for it"
         )
-        asked = "a copy that the host waits for"
-        verbs.counts(still_under_way(log), 0, headline, asked, "{one.manner}, {one.line}")
+        got = ", ".join(f"{one.manner}, {one.line}" for one in late[:1])
+        yield must(not late, headline, "a copy that the host waits for", got)
