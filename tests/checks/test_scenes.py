@@ -172,3 +172,12 @@ def test_no_table_without_scenes():
     tables = set(mistakes.tables().values())
     folder = next(iter(tables)).parents[1]
     assert set(folder.rglob("*.json")) == tables
+
+
+def test_words_about_a_device_that_is_not_here_are_not_said():
+    """A verdict on one accelerator names no second one, and shows no placeholder."""
+    devices = torch.device("sim", 0), torch.device("sim", 1)
+    trial, alone = (Trial(abs, "abs(x)", CPU, devices[:count]) for count in (2, 1))
+    assert known.fill_devices("it is on {second}", trial) == "it is on sim:1"
+    assert known.fill_devices("it is on {second}", alone) == ""
+    assert known.fill_devices("it is on {device}, a {kind}", alone) == "it is on sim:0, a sim"
