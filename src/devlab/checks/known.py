@@ -220,7 +220,7 @@ def strip_devices(words: str, trial: "Trial") -> str:
 
 
 def fill_devices(words: str, trial: "Trial") -> str:
-    """Return words with the names of the trial's accelerators in them, "" where there are too few of those."""
+    """Return words with the names of the trial's accelerators in them, "" where there are too few."""
     for placeholder, name in name_devices(trial).items():
         words = words.replace(placeholder, name).replace("{kind}", name.partition(":")[0])
     return "" if "{device}" in words or "{second}" in words else words
