@@ -9,7 +9,7 @@ from torch import nn
 from devlab.checks import cases, expect, verbs
 from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
-from devlab.watching.watch import watch
+from devlab.watching.watch import Log, watch
 
 Chain = lesson.exercise(
     "Chain",
@@ -63,8 +63,19 @@ def right_output(trial):
             model, reference = _made(trial, placement, seed)
             x = trial.randn(4, 5, seed=seed, on=start)
             what = f"the output for x on {start}"
-            got = _run(trial, model, x)
+            got = _run(trial, model, x, log := watch())
+            _expect_arrived(log, got, reference(x.detach().cpu()))
             output.compare(trial, got, reference, x, on=placement[-1], what=what, within=WITHIN)
+
+
+def _expect_arrived(log: Log, got: object, wanted: torch.Tensor) -> None:
+    """Say so where other numbers may come from a copy to the CPU for which nothing waited."""
+    late = [one for one in log.events.transfers if one.target == "cpu" and not one.blocking]
+    alike = not isinstance(got, torch.Tensor) or got.is_meta or expect.is_alike(got, wanted, WITHIN)
+    if late and not log.synchronizations and not alike:
+        headline = "a layer on the CPU read its input before that had arrived: it was copied with "
+        asked = "a copy to the CPU that the host waits for: `x.to(device)`"
+        expect.fail(headline + "non_blocking=True", asked, late[0].line)
 
 
 @Chain.row("each layer lives where the placement says")
