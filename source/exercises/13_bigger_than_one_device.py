@@ -151,7 +151,7 @@ devlab.check(materialize)
 #
 # Your function runs in each of several processes, which have formed a group. `tensor` is this process's own tensor, on the
 # CPU. It is a floating-point tensor, and all ranks have one of the same shape and dtype, though perhaps not of the same strides.
-# Return **the mean over all ranks**, element by element, **in every process**.
+# The dtype can hold the sum over all ranks, too. Return **the mean over all ranks**, element by element, **in every process**.
 #
 # - The result is a new tensor of the same shape and dtype, without a graph. `tensor` stays **as it was**.
 # - Your function works for any number of ranks, and for a tensor with one number, an empty one and a view.

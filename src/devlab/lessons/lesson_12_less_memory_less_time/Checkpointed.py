@@ -138,8 +138,7 @@ def _expect_as_the_block(trial, seed: int, x: torch.Tensor) -> None:
     module, ours = _made(trial, block := _plain(seed))
     held = x.detach().clone().requires_grad_(x.requires_grad)
     wanted, got = ours(held), _run(trial, module, x)
-    expect.kind(got, torch.Tensor, "a tensor")
-    expect.tensor(got.detach(), wanted.detach(), trial.device, within=1e-4)
+    expect.tensor(got, wanted, trial.device, within=1e-4)
     if not got.requires_grad:
         where = ASKS_NONE * (not x.requires_grad)
         expect.fail(f"the result has no graph{where}", "gradients for the block's parameters, always", got)
@@ -160,8 +159,8 @@ def not_kept(trial):
         forward = len(runs)
         _back(trial, got)
         if (forward, len(runs)) != (1, 2):
-            headline = f"the block ran {verbs.times(forward, 'time')} in forward"
-            headline += f" and {verbs.times(len(runs) - forward, 'time')} in backward{where}"
+            first, second = verbs.times(forward, "time"), verbs.times(len(runs) - forward, "time")
+            headline = f"the block ran {first} in forward and {second} in backward{where}"
             expect.fail(headline, "once in forward, once more in backward", "another number")
 
 
@@ -263,9 +262,8 @@ def buffers_once(trial):
     module.train(), ours.train()
     inputs = [trial.randn(9, WIDTH, seed=seed) for seed in trial.seeds[:2]]
     results = [_run(trial, module, x) for x in inputs]
-    for x in inputs:
+    for x, result in zip(inputs, reversed(results), strict=True):
         ours(x)
-    for result in reversed(results):
         _back(trial, result)
     _expect_buffers(block, ours)
 

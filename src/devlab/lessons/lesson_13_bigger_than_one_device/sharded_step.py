@@ -73,65 +73,58 @@ def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> l
             parameter = model.get_parameter(name)
             parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
             parameter.grad.copy_(values)
-        answer(rank, world_size, model, state, lr / world_size)
+        answer(rank, world_size, model, state, lr)
     return [*model.parameters(), *_tensors(state)]
 
 
 def _tensors(state: dict) -> list[torch.Tensor]:
     """Return the tensors in a state, those of an optimizer that is kept in it too, but for single numbers."""
-    found = []
-    for _, one in leaves(state):
-        if isinstance(one, torch.optim.Optimizer):
-            found += _tensors(dict(enumerate(one.state.values())))
-        elif isinstance(one, torch.Tensor) and one.numel() > 1:
-            found.append(one)
-    return found
+    found = [one for _, one in leaves(state)]
+    kept = [one.state for one in found if isinstance(one, torch.optim.Optimizer)]
+    found += [one for states in kept for _, one in leaves([*states.values()])]
+    return [one for one in found if isinstance(one, torch.Tensor) and one.numel() > 1]
 
 
-def _after(
-    seed: int,
-    world: int,
-    momentum: Callable = lambda v, g, lr: 0.9 * v + g,
-    change: Callable = lambda v, before, g, lr: lr * v,
-    rates: tuple[float, ...] = RATES,
-) -> dict[str, torch.Tensor]:
-    """Return the parameters after the steps; `momentum` and `change` may be those of a mistake."""
+def _step(v: torch.Tensor, g: torch.Tensor, lr: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the new momentum, and what is subtracted from the parameter."""
+    return (v := 0.9 * v + g), lr * v
+
+
+SLIPS: dict[str, Callable] = {
+    "those are steps without momentum": lambda v, g, lr: (g, lr * g),
+    "the gradient enters the momentum by a tenth only": lambda v, g, lr: ((v := 0.9 * v + 0.1 * g), lr * v),
+    "after the first step the gradient enters the momentum by a tenth only": lambda v, g, lr: (
+        (v := 0.9 * v + (0.1 if v.any() else 1) * g),
+        lr * v,
+    ),
+    "the whole old momentum is added, and 0.9 of it is asked": lambda v, g, lr: ((v := v + g), lr * v),
+    "the momentum lies in the gradient's own memory, which the next backward overwrites": lambda v, g, lr: (
+        (v := (1.8 if v.any() else 1) * g),
+        lr * v,
+    ),
+    "the learning rate went into the momentum, where that of an earlier step stays": lambda v, g, lr: (
+        ((v := 0.9 * v + lr * g),) * 2
+    ),
+    "each step was made with the learning rate of the first": lambda v, g, lr: _step(v, g, RATES[0]),
+    "the step is taken by the momentum of the step before": lambda v, g, lr: (0.9 * v + g, lr * v),
+    "the parameters grow along the gradient: lr * v is to be subtracted": lambda v, g, lr: _step(v, g, -lr),
+    "that is Nesterov's momentum, which goes along g + 0.9 v, and the task goes along v": lambda v, g, lr: (
+        (v := 0.9 * v + g),
+        lr * (g + 0.9 * v),
+    ),
+}
+
+
+def _after(seed: int, rule: Callable) -> dict[str, torch.Tensor]:
+    """Return the parameters after the steps by a rule."""
     model = made(seed)
     found = {name: one.detach().clone() for name, one in model.named_parameters()}
     velocity = {name: torch.zeros_like(one) for name, one in found.items()}
-    for step, lr in enumerate(rates):
+    for step, lr in enumerate(RATES):
         for name, gradient in gradients(model, seed, step).items():
-            before = velocity[name]
-            velocity[name] = momentum(before, gradient, lr / world)
-            found[name] -= change(velocity[name], before, gradient, lr / world)
+            velocity[name], change = rule(velocity[name], gradient, lr)
+            found[name] -= change
     return found
-
-
-SLIPS: dict[str, dict] = {
-    "those are steps without momentum": {"momentum": lambda v, g, lr: g},
-    "the gradient enters the momentum by a tenth only: v = 0.9 v + g is asked": {
-        "momentum": lambda v, g, lr: 0.9 * v + 0.1 * g
-    },
-    "after the first step the gradient enters the momentum by a tenth only": {
-        "momentum": lambda v, g, lr: 0.9 * v + 0.1 * g if v.any() else g
-    },
-    "the whole old momentum is added, and 0.9 of it is asked": {"momentum": lambda v, g, lr: v + g},
-    "the momentum lies in the gradient's own memory, which the next backward overwrites": {
-        "momentum": lambda v, g, lr: 1.8 * g if v.any() else g
-    },
-    "the learning rate went into the momentum, where that of an earlier step stays": {
-        "momentum": lambda v, g, lr: 0.9 * v + lr * g,
-        "change": lambda v, before, g, lr: v,
-    },
-    "the step is taken by the momentum of the step before": {"change": lambda v, before, g, lr: lr * before},
-    "the parameters grow along the gradient: lr * v is to be subtracted": {
-        "change": lambda v, before, g, lr: -lr * v
-    },
-    "that is Nesterov's momentum, which goes along g + 0.9 v, and the task goes along v": {
-        "change": lambda v, before, g, lr: lr * (g + 0.9 * v)
-    },
-    "each step was made with the learning rate of the first": {"rates": RATES[:1] * len(RATES)},
-}
 
 
 def _run(trial, world: int, seed: int) -> list[ranks.Report]:
@@ -139,15 +132,15 @@ def _run(trial, world: int, seed: int) -> list[ranks.Report]:
 
 
 def _expect_steps(found: list[ranks.Report], seed: int) -> None:
-    before, wanted = dict(made(seed).named_parameters()), _after(seed, len(found))
+    before, wanted = dict(made(seed).named_parameters()), _after(seed, _step)
     each = [
         {name: torch.tensor(item["values"]) for name, item in zip(wanted, report.result, strict=False)}
         for report in found
     ]
     for name, right in wanted.items():
         _expect_sent([one[name] for one in each], name, before[name].detach(), right)
-    for words, slip in SLIPS.items():
-        slipped = _after(seed, len(found), **slip)
+    for words, rule in SLIPS.items():
+        slipped = _after(seed, rule)
         if all(expect.is_alike(each[0][name], slipped[name], 1e-4) for name in wanted):
             expect.fail(words, "v = 0.9 v + g, then p = p - lr * v", "other parameters")
     for rank, parameters in enumerate(each):
@@ -160,13 +153,11 @@ def _expect_sent(each: list[torch.Tensor], name: str, before: torch.Tensor, righ
     still = [rank for rank, one in enumerate(each) if expect.is_alike(one, before, 1e-6)]
     if expect.is_alike(before, right):
         if len(still) < len(each):
-            headline = f"{name} has no gradient, and it was changed"
-            expect.fail(headline, f"{name} as it was", "other numbers")
-        return
-    if len(still) == len(each):
+            expect.fail(f"{name} has no gradient, and it was changed", f"{name} as it was", "other numbers")
+    elif len(still) == len(each):
         headline = f"{name} is on every rank as it was: did a rank update it, and did that rank send it?"
         expect.fail(headline, f"{name} of its owner, on all ranks", "no rank has another")
-    if still:
+    elif still:
         headline = f"rank {still[0]}'s {name} is as it was: the rank that has updated it must send it to all"
         expect.fail(headline, f"equal {name} on all ranks", f"another on rank {still[0]}")
 
@@ -190,8 +181,9 @@ def among_three(trial):
 
 def _expect_shares(found: list[ranks.Report], seed: int) -> None:
     model, world = made(seed), len(found)
-    held = [[item["shape"] for item in report.result[len([*model.parameters()]) :]] for report in found]
-    sizes = [sum(torch.Size(shape).numel() for shape in shapes) for shapes in held]
+    count = len([*model.parameters()])
+    held = [[torch.Size(item["shape"]).numel() for item in report.result[count:]] for report in found]
+    sizes = [*map(sum, held)]
     ours = trained(model)
     total = sum(one.numel() for one in ours.values())
     if not any(sizes):
@@ -203,8 +195,7 @@ def _expect_shares(found: list[ranks.Report], seed: int) -> None:
         headline = f"the states hold {sum(sizes)} numbers in all, and {total} are needed"
         asked = f"{verbs.times(len(ours), 'momentum')}, each on one rank: none without a gradient"
         expect.fail(headline, asked, verbs.times(sum(map(len, held)), "tensor"))
-    share = total / world
-    if max(sizes) <= MOST * share:
+    if max(sizes) <= MOST * (share := total / world):
         return
     rising = sorted(ours, key=lambda name: ours[name].numel())
     every = sorted(dict(model.named_parameters()), key=lambda name: -model.get_parameter(name).numel())
