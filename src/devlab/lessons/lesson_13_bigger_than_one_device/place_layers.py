@@ -94,7 +94,7 @@ def _expect(trial, sizes: list[int], budgets: list[int]) -> None:
 @place_layers.row("each device is filled before the next one")
 def filled_in_order(trial):
     first = trial.seeds[0]
-    _expect(trial, [30, 20, 40, 10 + first, 70], [60, 55 + first, 100])
+    _expect(trial, [30 + first, 20, 40, 10, 70 + first], [60 + first, 55, 100 + first])
     _expect(trial, [5, 5, 5, 5, 5, 5], [13, 8, 20])
     _expect(trial, [7 + first], [9 + first, 40])
     _expect(trial, [], [10])
