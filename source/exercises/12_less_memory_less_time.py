@@ -143,8 +143,8 @@ devlab.check(accumulate)
 #   own), and returns what the block returns.
 # - **Gradients** reach the block's parameters and its inputs as they would without `Checkpointed`, even if **no input asks
 #   for a gradient**.
-# - Until backward, only the block's inputs are kept. In backward the block **runs once more**, and may
-#   begin with the buffers as the first run left them.
+# - Until backward, only the block's inputs are kept, **in training and in evaluation mode**. In backward, which goes through
+#   a result once, the block **runs once more**. It may begin with the buffers as the first run left them.
 # - The second run draws **the same random numbers** as the first, if at least one tensor is given by position, and it leaves
 #   the block's **buffers** as the first run left them, so that a batch norm counts each batch once.
 # - The block is registered in the module, so that `.to` and an optimizer find its parameters.

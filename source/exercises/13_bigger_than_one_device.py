@@ -151,7 +151,7 @@ devlab.check(materialize)
 #
 # Your function runs in each of several processes, which have formed a group. `tensor` is this process's own tensor, on the
 # CPU. It is a floating-point tensor, and all ranks have one of the same shape and dtype, though perhaps not of the same strides.
-# Return **the mean over all ranks**, element by element, **in every process**.
+# The dtype can hold the sum over all ranks, too. Return **the mean over all ranks**, element by element, **in every process**.
 #
 # - The result is a new tensor of the same shape and dtype, without a graph. `tensor` stays **as it was**.
 # - Your function works for any number of ranks, and for a tensor with one number, an empty one and a view.
@@ -184,15 +184,16 @@ devlab.check(mean_of_all)
 #
 # $$v \leftarrow 0.9\,v + g \qquad\qquad p \leftarrow p - \mathrm{lr} \cdot v$$
 #
-# where $v$ begins with zeros. The momentum $v$ of each parameter lives on **one rank alone**, its owner, which updates the
-# parameter and sends the new values to all others.
+# where $v$ begins with zeros, and $\mathrm{lr}$ may be another number in each step. The momentum $v$ of each parameter lives on
+# **one rank alone**, its owner, which updates the parameter and sends the new values to all others.
 #
 # - **All ranks end with the same parameters**, those that a single process would have.
 # - `state` is a dict of this process. It is empty before the first step, and you are given the same dict at each later step.
 #   The only tensors of more than one number in it are the momenta of the parameters that **this rank owns**. Anything else,
 #   such as a counter or the list of owners, may be kept there too.
-# - The momentum is shared out **by size**: no rank holds more than one and a half times its even share of the numbers. Give the
-#   largest parameter away first, and each one to the rank that has least so far, and this will hold.
+# - The momentum is shared out **by size**: no rank holds more than one and a half times its even share of the numbers, unless a
+#   single parameter is larger than that, and then its owner holds nothing else. Among two or three ranks this holds if you give
+#   the largest parameter away first, and each one to the rank that has least so far.
 # - A parameter whose `p.grad` is None stays as it is and has no momentum. These are the same parameters in every step.
 # - The next backward writes into the same `p.grad`, so a momentum needs memory of its own.
 #

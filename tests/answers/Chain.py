@@ -250,3 +250,23 @@ class RegistersWhatHasParameters(nn.Module):
         for layer, device in self.stages:
             x = layer(x.to(device))
         return x
+
+
+@wrong("read its input before that had arrived: it was copied with non_blocking=True", row=OUTPUT)
+class DoesNotWait(Placed):
+    def forward(self, x):
+        for layer, device in zip(self.layers, self.placement, strict=True):
+            x = layer(x.to(device, non_blocking=True))
+        return x
+
+
+@right
+class WaitsForWhatItAsked(Placed):
+    def forward(self, x):
+        for layer, device in zip(self.layers, self.placement, strict=True):
+            start = x.device
+            x = x.to(device, non_blocking=True)
+            if start != device and start.type != "cpu":
+                torch.accelerator.synchronize(start)
+            x = layer(x)
+        return x

@@ -367,3 +367,80 @@ class AlwaysOneSeed(Kept):
             return self.block(*inputs, **kwargs)
 
         return checkpoint(run, *args, use_reentrant=False, context_fn=self.runs)
+
+
+@wrong("bytes of activations were kept for backward in evaluation mode", row=KEPT)
+class OnlyInTraining(Kept):
+    def forward(self, *args, **kwargs):
+        return super().forward(*args, **kwargs) if self.training else self.block(*args, **kwargs)
+
+
+@wrong("kept for backward where the input asks for no gradient", row=KEPT)
+class OnlyWhereAnInputAsks(Kept):
+    def forward(self, *args, **kwargs):
+        given = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
+        asked = any(one.requires_grad for one in given)
+        return super().forward(*args, **kwargs) if asked else self.block(*args, **kwargs)
+
+
+@wrong("kept for backward where inputs come by name", row=NAMED)
+class OnlyByPosition(Kept):
+    def forward(self, *args, **kwargs):
+        return self.block(*args, **kwargs) if kwargs else super().forward(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def evaluating(parts):
+    before = [part.training for part in parts]
+    for part in parts:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, training in zip(parts, before, strict=True):
+            part.training = training
+
+
+class Again(Kept):
+    """Runs the block again as `again` says, and lets PyTorch compare nothing."""
+
+    def forward(self, *args, **kwargs):
+        return checkpoint(
+            self.block,
+            *args,
+            use_reentrant=False,
+            determinism_check="none",
+            context_fn=lambda: (contextlib.nullcontext(), self.again()),
+            **kwargs,
+        )
+
+
+@wrong("a batch norm ran in another mode than its own", row=(RANDOM, ONCE))
+class EvaluatesTheSecondTime(Again):
+    def again(self):
+        return evaluating([*self.block.modules()])
+
+
+@wrong("a batch norm ran in another mode than its own", row=ONCE)
+class EvaluatesBatchNormsTheSecondTime(Again):
+    def again(self):
+        return evaluating([one for one in self.block.modules() if isinstance(one, nn.BatchNorm1d)])
+
+
+@wrong("a buffer that is not saved, deep in the block", row=ONCE)
+class KeepsBuffersInTrainingAlone(Again):
+    def again(self):
+        return buffers_kept(self.block) if self.training else contextlib.nullcontext()
+
+
+@right
+class WithoutPyTorchsComparison(Again):
+    def again(self):
+        return buffers_kept(self.block)
+
+
+@wrong("nothing was dropped: the block ran in another mode", row=RANDOM)
+class AlwaysEvaluates(Kept):
+    def forward(self, *args, **kwargs):
+        self.block.eval()
+        return super().forward(*args, **kwargs)

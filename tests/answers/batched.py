@@ -116,7 +116,10 @@ def on_the_cpu_and_back(xs, w):
     return (xs.cpu() @ w.cpu()).to(xs.device)
 
 
-@wrong("the values of the result are wrong", row="what the loop would give, stacked")
+@wrong(
+    "digits were lost: the result is no more exact than torch.float32",
+    row="what the loop would give, stacked",
+)
 def by_float32(xs, w):
     return (xs.float() @ w.float()).to(xs.dtype)
 
@@ -154,3 +157,18 @@ def doubled_again_and_again(xs, w):
         parts.append(xs[size : 2 * size].clone())
         size *= 2
     return torch.cat(parts) @ w
+
+
+@wrong("no more exact than torch.float32", row="what the loop would give, stacked")
+def weights_through_float32(xs, w):
+    return xs @ w.float().to(xs.dtype)
+
+
+@wrong("no more exact than torch.float16", row="what the loop would give, stacked")
+def by_float16(xs, w):
+    return (xs.half() @ w.half()).to(xs.dtype)
+
+
+@wrong("the result is on meta", row="what the loop would give, stacked")
+def without_memory(xs, w):
+    return xs.to("meta") @ w.to("meta")

@@ -352,3 +352,9 @@ def once_more_after_zero_grad(rank, world_size, data):
         m.zero_grad()
         nn.functional.mse_loss(m(x), y).backward()
     return [p.grad for p in m.parameters()]
+
+
+@wrong("rank 0 returned 0 gradients for 2 parameters", row="both processes have the whole batch's gradients")
+def an_empty_list(rank, world_size, data):
+    plainly(rank, world_size, data)
+    return []

@@ -220,7 +220,7 @@ def through_float32(tensor):
     return (total / dist.get_world_size()).to(tensor.dtype)
 
 
-@wrong("the input of rank 0 was changed", row=MEAN)
+@wrong("rank 0 returned its input", row=MEAN)
 def an_empty_one_as_it_is(tensor):
     return sum_of_a_copy(tensor) if tensor.numel() else tensor
 
@@ -237,4 +237,20 @@ def gathered_as_objects(tensor):
 def knows_three_dtypes(tensor):
     if tensor.dtype not in (torch.float16, torch.float32, torch.float64):
         raise TypeError("a floating tensor is needed")
+    return sum_of_a_copy(tensor)
+
+
+@wrong("the input of rank 0 was changed", row=MEAN)
+def divided_in_place(tensor):
+    refuse(tensor)
+    with torch.no_grad():
+        tensor /= dist.get_world_size()
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total)
+    return total
+
+
+@wrong("a TypeError in every rank, before anything is sent", row=WHOLE)
+def by_an_assertion(tensor):
+    assert tensor.is_floating_point(), "a floating tensor is needed"
     return sum_of_a_copy(tensor)

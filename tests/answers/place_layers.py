@@ -210,3 +210,31 @@ def asks_for_the_largest_first(sizes, budgets):
     if sizes and max(sizes) > max(budgets, default=0):
         raise ValueError(f"layer {sizes.index(max(sizes))} does not fit")
     return device_by_device(sizes, budgets)
+
+
+@wrong("every layer is placed on device 0", row=FILLED)
+def all_on_the_first(sizes, budgets):
+    return [0] * len(sizes)
+
+
+@wrong("dealt out in turn, and not by their sizes", row=FILLED)
+def in_turn(sizes, budgets):
+    return [number % len(budgets) for number in range(len(sizes))]
+
+
+@wrong("shared out by their number", row=FILLED)
+def as_many_on_each(sizes, budgets):
+    many, more = divmod(len(sizes), len(budgets))
+    return [device for device in range(len(budgets)) for _ in range(many + (device < more))]
+
+
+@wrong("a later layer goes back to an earlier device", row=FILLED)
+def where_least_is_left(sizes, budgets):
+    left, placed = list(budgets), []
+    for number, size in enumerate(sizes):
+        fits = [device for device, room in enumerate(left) if size <= room]
+        if not fits:
+            raise ValueError(f"layer {number} does not fit")
+        placed.append(min(fits, key=left.__getitem__))
+        left[placed[-1]] -= size
+    return placed

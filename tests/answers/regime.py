@@ -353,3 +353,28 @@ def compute_before_an_equal_launch(rows, inner, columns, dtype, chip):
     if computing > moving:
         return ("compute" if computing >= chip["launch"] else "overhead"), operations / moved
     return ("overhead" if chip["launch"] >= moving else "bandwidth"), operations / moved
+
+
+REFERENCE = {"launch": 5e-6, "bandwidth": 300e9, "rate": 8.1e12, "half_rate": 65e12}
+
+
+@wrong("those are figures of the reference machine: the chip's own are in `chip`", row=HALF_RATE)
+def by_the_reference_machine(rows, inner, columns, dtype, chip):
+    return answer(*counts(rows, inner, columns, dtype, REFERENCE), REFERENCE)
+
+
+@wrong("those are figures of the reference machine: the chip's own are in `chip`", row=HALF_RATE)
+def its_rates(rows, inner, columns, dtype, chip):
+    return answer(*counts(rows, inner, columns, dtype, REFERENCE), chip)
+
+
+@wrong("those are figures of the reference machine: the chip's own are in `chip`", row=EVERY_CHIP)
+def its_bandwidth(rows, inner, columns, dtype, chip):
+    chip = chip | {"bandwidth": REFERENCE["bandwidth"]}
+    return answer(*counts(rows, inner, columns, dtype, chip), chip)
+
+
+@wrong("those are figures of the reference machine: the chip's own are in `chip`", row=EVERY_CHIP)
+def its_launch(rows, inner, columns, dtype, chip):
+    chip = chip | {"launch": REFERENCE["launch"]}
+    return answer(*counts(rows, inner, columns, dtype, chip), chip)

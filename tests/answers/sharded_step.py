@@ -9,13 +9,20 @@ SHARED = "each momentum on one rank, shared out by size"
 THREE = "among three ranks as well"
 
 
-def largest_first(model, world_size):
+def to_the_least(named, world_size):
     load, owners = [0] * world_size, {}
-    trained = [(name, one) for name, one in model.named_parameters() if one.grad is not None]
-    for name, parameter in sorted(trained, key=lambda pair: -pair[1].numel()):
+    for name, parameter in named:
         owners[name] = load.index(min(load))
         load[owners[name]] += parameter.numel()
     return owners
+
+
+def in_order(model):
+    return [(name, one) for name, one in model.named_parameters() if one.grad is not None]
+
+
+def largest_first(model, world_size):
+    return to_the_least(sorted(in_order(model), key=lambda pair: -pair[1].numel()), world_size)
 
 
 @right
@@ -87,6 +94,7 @@ def an_optimizer_that_is_kept(rank, world_size, model, state, lr):
     if "optimizer" not in state:
         mine = [model.get_parameter(name) for name, owner in owners.items() if owner == rank]
         state["optimizer"] = torch.optim.SGD(mine, lr=lr, momentum=0.9)
+    state["optimizer"].param_groups[0]["lr"] = lr
     state["optimizer"].step()
     for name, owner in owners.items():
         dist.broadcast(model.get_parameter(name).data, src=owner)
@@ -151,7 +159,7 @@ def always_from_rank_zero(rank, world_size, model, state, lr):
         dist.broadcast(p.data, src=0)
 
 
-@wrong("state holds the momentum of every parameter", row=SHARED)
+@wrong("every rank's state holds the momentum of every parameter: nothing is saved", row=SHARED)
 @torch.no_grad()
 def everything_everywhere(rank, world_size, model, state, lr):
     for name, p in model.named_parameters():
@@ -161,7 +169,7 @@ def everything_everywhere(rank, world_size, model, state, lr):
             p.sub_(lr * v)
 
 
-@wrong("they were shared out, not by size", row=SHARED)
+@wrong("numbers, and an even share is 545", row=SHARED)
 @torch.no_grad()
 def in_turn(rank, world_size, model, state, lr):
     for number, (name, p) in enumerate(model.named_parameters()):
@@ -174,7 +182,7 @@ def in_turn(rank, world_size, model, state, lr):
         dist.broadcast(p.data, src=number % world_size)
 
 
-@wrong("they were shared out, not by size", row=SHARED)
+@wrong("the ranks hold 1084, 6 numbers, and an even share is 545", row=SHARED)
 def all_on_rank_zero_but_one(rank, world_size, model, state, lr):
     owners = dict.fromkeys(largest_first(model, world_size), 0)
     owners[list(owners)[-1]] = 1
@@ -263,7 +271,7 @@ def kept_elsewhere(rank, world_size, model, state, lr):
     step_with(rank, world_size, model, state, lr, update)
 
 
-@wrong("shared out, not by size", row=THREE)
+@wrong("the ranks hold 550, 540, 0 numbers", row=THREE)
 def for_two_alone(rank, world_size, model, state, lr):
     def update(name, p):
         state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + p.grad
@@ -296,3 +304,88 @@ def its_own_learning_rate(rank, world_size, model, state, lr):
 def with_a_counter_in_a_tensor(rank, world_size, model, state, lr):
     state["steps"] = state.get("steps", torch.zeros(1)) + 1
     by_broadcasts(rank, world_size, model, state, lr)
+
+
+def with_momentum(rank, world_size, model, state, lr, owners):
+    def update(name, p):
+        state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + p.grad
+        p.sub_(lr * state[name])
+
+    step_with(rank, world_size, model, state, lr, update, owners)
+
+
+@wrong("parameters without a gradient were counted, and they have no momentum", row=THREE)
+def counts_what_is_frozen(rank, world_size, model, state, lr):
+    named = sorted(model.named_parameters(), key=lambda pair: -pair[1].numel())
+    owners = to_the_least(named, world_size)
+    mine = {name: owner for name, owner in owners.items() if model.get_parameter(name).grad is not None}
+    with_momentum(rank, world_size, model, state, lr, mine)
+
+
+@wrong("the smallest parameters were given away first", row=THREE)
+def smallest_first(rank, world_size, model, state, lr):
+    owners = to_the_least(sorted(in_order(model), key=lambda pair: pair[1].numel()), world_size)
+    with_momentum(rank, world_size, model, state, lr, owners)
+
+
+@wrong("were given away in the model's order, and the largest comes first", row=THREE)
+def in_the_models_order(rank, world_size, model, state, lr):
+    with_momentum(rank, world_size, model, state, lr, to_the_least(in_order(model), world_size))
+
+
+@wrong("the ranks hold 1090, 0 numbers, and an even share is 545", row=SHARED)
+def all_on_rank_zero(rank, world_size, model, state, lr):
+    with_momentum(rank, world_size, model, state, lr, dict.fromkeys(largest_first(model, world_size), 0))
+
+
+@wrong("the states hold 3270 numbers in all, and 1090 are needed", row=SHARED)
+def keeps_the_gradients_too(rank, world_size, model, state, lr):
+    by_broadcasts(rank, world_size, model, state, lr)
+    state["gradients"] = [p.grad.clone() for _, p in in_order(model)]
+
+
+@wrong("each step was made with the learning rate of the first", row=EQUAL)
+def the_first_learning_rate(rank, world_size, model, state, lr):
+    by_broadcasts(rank, world_size, model, state, state.setdefault("lr", lr))
+
+
+@wrong("each step was made with the learning rate of the first", row=EQUAL)
+def an_optimizer_of_the_first_step(rank, world_size, model, state, lr):
+    lr = state["optimizer"].param_groups[0]["lr"] if "optimizer" in state else lr
+    an_optimizer_that_is_kept(rank, world_size, model, state, lr)
+
+
+@wrong("the learning rate went into the momentum", row=EQUAL)
+def the_rate_in_the_momentum(rank, world_size, model, state, lr):
+    def update(name, p):
+        state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + lr * p.grad
+        p.sub_(state[name])
+
+    step_with(rank, world_size, model, state, lr, update)
+
+
+@wrong("that is Nesterov's momentum, which goes along g + 0.9 v", row=EQUAL)
+def by_nesterov(rank, world_size, model, state, lr):
+    def update(name, p):
+        state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + p.grad
+        p.sub_(lr * (p.grad + 0.9 * state[name]))
+
+    step_with(rank, world_size, model, state, lr, update)
+
+
+@wrong("after the first step the gradient enters the momentum by a tenth only", row=EQUAL)
+def with_dampening(rank, world_size, model, state, lr):
+    def update(name, p):
+        state[name] = 0.9 * state[name] + 0.1 * p.grad if name in state else p.grad.clone()
+        p.sub_(lr * state[name])
+
+    step_with(rank, world_size, model, state, lr, update)
+
+
+@wrong("the whole old momentum is added, and 0.9 of it is asked", row=EQUAL)
+def a_sum_of_gradients(rank, world_size, model, state, lr):
+    def update(name, p):
+        state[name] = state.get(name, torch.zeros_like(p)) + p.grad
+        p.sub_(lr * state[name])
+
+    step_with(rank, world_size, model, state, lr, update)

@@ -109,8 +109,8 @@ class Same:
             self.first(trial, got, wanted, *args)
         if wanted.numel():  # nothing tells one empty result from another
             self._name_slips(got, wanted, held, within)
-        formed = isinstance(got, torch.Tensor) and (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
-        if self.then and formed:
+        formed = isinstance(got, torch.Tensor) and not got.is_meta
+        if self.then and formed and (got.shape, got.dtype) == (wanted.shape, wanted.dtype):
             self.then(got, wanted, *args)
         first = next((one.device for one in args if isinstance(one, torch.Tensor)), trial.device)
         expect.tensor(got, wanted, on or first, what or self.what, within)

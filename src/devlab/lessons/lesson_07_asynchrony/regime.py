@@ -62,6 +62,7 @@ OTHERS = (
     (64, 1024, 1024, BF16, LATER),
     (48, 8192, 8192, F16, LATER),
     (4096, 4096, 4096, F16, LATER),
+    (32, 128, 128, F32, HOST),  # it takes longer than this chip's launch, and not than the reference's
 )
 
 

@@ -57,9 +57,8 @@ def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Rep
         if report.kind == "NoneType":
             expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
         if report.kind != "list":
-            expect.fail(
-                f"rank {rank} returned a {report.kind}, and the task asks for a list", LIST, report.kind
-            )
+            headline = f"rank {rank} returned a {report.kind}, and the task asks for a list"
+            expect.fail(headline, LIST, report.kind)
     return reports
 
 
@@ -89,16 +88,13 @@ def _expect(got: Gradients, rank: int, wanted: Gradients, headline: str = "") ->
         asked = "the gradient of the weight, then of the bias"
         expect.fail(headline, asked, verbs.times(len(got), "tensor"))
     for one, other, name in zip(got, wanted, ("weight", "bias"), strict=True):
-        if headline and one.shape == other.shape and not _alike([one], [other]):
+        if headline and one.shape == other.shape and not expect.is_alike(one, other, WITHIN):
             expect.fail(headline, _numbers(other), _numbers(one))
         expect.tensor(one, other, CPU, f"rank {rank}'s gradient of the {name}", WITHIN)
 
 
 def _alike(got: Gradients, wanted: Gradients) -> bool:
-    return len(got) == len(wanted) and all(
-        one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-5)
-        for one, other in zip(got, wanted, strict=True)
-    )
+    return expect.is_alike(_flat(got), _flat(wanted), WITHIN)
 
 
 def _numbers(tensor: torch.Tensor) -> str:
@@ -106,7 +102,7 @@ def _numbers(tensor: torch.Tensor) -> str:
 
 
 def _flat(gradients: Gradients) -> torch.Tensor:
-    return torch.cat([one.flatten() for one in gradients])
+    return torch.cat([torch.zeros(0), *(one.flatten() for one in gradients)])
 
 
 def _expect_model_and_loss(report: ranks.Report, got: Gradients, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -115,7 +111,7 @@ def _expect_model_and_loss(report: ranks.Report, got: Gradients, x: torch.Tensor
     if [one.shape for one in got] != [one.shape for one in wanted]:
         return
     mine, right = _flat(got), _flat(wanted)
-    if torch.allclose(mine, right, rtol=0, atol=WITHIN):
+    if _alike(got, wanted):
         return
     factor = float(mine @ right / (right @ right))
     if torch.allclose(mine, factor * right, rtol=1e-3, atol=1e-5):
@@ -124,21 +120,19 @@ def _expect_model_and_loss(report: ranks.Report, got: Gradients, x: torch.Tensor
         asked += "by DistributedDataParallel"
         expect.fail(headline + _why_larger(report, factor, len(x)), asked, _numbers(got[0]))
 
-    def averaged(loss: Callable) -> torch.Tensor:
-        each = [_flat(_reference(x[rank::WORLD], y[rank::WORLD], loss)) for rank in range(WORLD)]
-        return torch.stack(each).mean(0)
-
-    slips = {
-        "those are the gradients of the mean absolute error, and the task asks for the squared one": (
-            lambda: averaged(F.l1_loss)
-        ),
+    losses = {
+        "those are the gradients of the mean absolute error, and the squared one is asked": F.l1_loss,
         "outputs and y differ in shape, so each output is compared with every row of y": (
-            lambda: averaged(lambda out, y: F.mse_loss(out, y.squeeze()))
+            lambda out, y: F.mse_loss(out, y.squeeze())
         ),
         "those are the gradients of the root of the mean squared error": (
-            lambda: averaged(lambda out, y: F.mse_loss(out, y).sqrt())
+            lambda out, y: F.mse_loss(out, y).sqrt()
         ),
     }
+    slips = {}
+    for words, loss in losses.items():
+        each = [_flat(_reference(x[rank::WORLD], y[rank::WORLD], loss)) for rank in range(WORLD)]
+        slips[words] = torch.stack(each).mean(0)
     asked = f"those of nn.Linear(4, 1) directly after torch.manual_seed(0): {_numbers(wanted[0])}"
     expect.named(mine, right, slips, asked, WITHIN)
     headline = "both processes agree, but on other gradients than those of the whole batch"

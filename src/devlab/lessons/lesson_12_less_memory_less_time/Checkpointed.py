@@ -2,6 +2,7 @@
 
 import copy
 import gc
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -29,19 +30,7 @@ Checkpointed = lesson.exercise(
 )
 
 WIDTH = 16
-
-
-class Counted(nn.Module):
-    """Passes its input on and counts its forwards."""
-
-    def __init__(self):
-        super().__init__()
-        self.forwards = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x as it is."""
-        self.forwards += 1
-        return x
+ASKS_NONE = " where the input asks for no gradient"
 
 
 class Scaled(nn.Module):
@@ -79,15 +68,16 @@ def _plain(seed: int) -> nn.Sequential:
     seed_generators(seed)
     wide = 8 * WIDTH
     return nn.Sequential(
-        Counted(), nn.Linear(WIDTH, wide), nn.Tanh(), nn.Linear(wide, wide), nn.GELU(), nn.Linear(wide, WIDTH)
+        nn.Linear(WIDTH, wide), nn.Tanh(), nn.Linear(wide, wide), nn.GELU(), nn.Linear(wide, WIDTH)
     )
 
 
-def _made(trial, block: nn.Module) -> nn.Module:
-    """Return what the answer's class makes of a block."""
+def _made(trial, block: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """Return what the answer's class makes of a block on the trial's device, and a copy of that block."""
+    ours = copy.deepcopy(block.to(trial.device))
     got = trial.call(block)
     expect.module(got, "Checkpointed", "what Checkpointed(block) makes")
-    return got
+    return got, ours
 
 
 def _run(trial, module: nn.Module, *args: object, **named: object) -> object:
@@ -95,83 +85,83 @@ def _run(trial, module: nn.Module, *args: object, **named: object) -> object:
     return trial.run(lambda *given: module(*given, **named), *args, label="Checkpointed(block)")
 
 
-def _back(trial, result: torch.Tensor) -> None:
+def _run_and_keep_nothing(trial, module: nn.Module, where: str, *args: object, **named: object) -> object:
+    """Run the module's forward, and expect that its inputs and parameters alone are kept for backward."""
+    given = [one for one in (*args, *named.values()) if isinstance(one, torch.Tensor)]
+    own, saved = {one.data_ptr() for one in (*given, *module.parameters())}, []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
+        got = _run(trial, module, *args, **named)
+    if kept := sum(one.nbytes for one in saved if one.data_ptr() not in own):
+        headline = f"{kept:,} bytes of activations were kept for backward{where}"
+        expect.fail(headline, "the input alone: the block runs again in backward", f"{kept:,} bytes")
+    return got
+
+
+def _back(trial, result: torch.Tensor, pull: Callable = verbs.pull) -> None:
     """Run backward as a part of the learner's work: errors in it are the answer's."""
-    trial.run(verbs.pull, result, label="backward through Checkpointed(block)", changes=True)
+    trial.run(pull, result, label="backward through Checkpointed(block)", changes=True)
+
+
+def _expect_gradient(got: torch.Tensor, right: torch.Tensor, what: str, within: float = 1e-3) -> None:
+    """Expect of one of the block's inputs or parameters the gradient of another, if that has one."""
+    if right.grad is not None and got.grad is None:
+        expect.fail(f"no gradient reaches the {what}", "the gradient that the block gives", "None")
+    if right.grad is not None:
+        expect.values(got.grad, right.grad, f"the gradient of the {what}", within=within)
 
 
 def _expect_gradients(block: nn.Module, ours: nn.Module, within: float = 1e-3) -> None:
     for (name, one), right in zip(block.named_parameters(), ours.parameters(), strict=True):
-        if one.grad is None:
-            expect.fail(f"the parameter {name} has no gradient", "the gradient that the block gives", "None")
-        expect.values(one.grad, right.grad, f"the gradient of {name}", within=within)
+        _expect_gradient(one, right, f"parameter {name}", within)
 
 
 @Checkpointed.row("the block's results and gradients")
 def results_and_gradients(trial):
+    block = _plain(trial.seeds[0])
+    (module, _), asked = _made(trial, block), "self.block = block, which registers it"
+    if {id(one) for one in module.parameters()} != {id(one) for one in block.parameters()}:
+        expect.fail("the block's parameters are not the module's", asked, module)
+    if all(one is not block for one in module.modules()):
+        headline = "the block is not registered in the module: `.to` would leave its buffers behind"
+        expect.fail(headline, asked, module)
     for seed in trial.seeds[:2]:
-        block = _plain(seed).to(trial.device)
-        ours = copy.deepcopy(block)
-        module = _made(trial, block)
-        if {id(one) for one in module.parameters()} != {id(one) for one in block.parameters()}:
-            headline = "the block's parameters are not the module's"
-            expect.fail(headline, "self.block = block, which registers it", module)
-        if all(one is not block for one in module.modules()):
-            headline = "the block is not registered in the module: `.to` would leave its buffers behind"
-            expect.fail(headline, "self.block = block, which registers it", module)
-        x = trial.randn(5, WIDTH, seed=seed).requires_grad_()
-        held = x.detach().clone().requires_grad_()
-        wanted = ours(held)
-        got = _run(trial, module, x)
-        expect.kind(got, torch.Tensor, "a tensor")
-        expect.tensor(got.detach(), wanted.detach(), trial.device, within=1e-4)
-        if not got.requires_grad:
-            expect.fail("the result has no graph", "requires_grad=True", got)
-        verbs.pull(wanted)
-        _back(trial, got)
-        _expect_gradients(block, ours)
-        if x.grad is None:
-            expect.fail("no gradient reaches the input", "the gradient that the block gives", "None")
-        expect.values(x.grad, held.grad, "the gradient of the input", within=1e-3)
+        _expect_as_the_block(trial, seed, trial.randn(5, WIDTH, seed=seed).requires_grad_())
 
 
 @Checkpointed.row("gradients where the input asks for none")
 def input_without_grad(trial):
-    block = _plain(trial.seeds[2]).to(trial.device)
-    ours, module = copy.deepcopy(block), _made(trial, block)
-    x = trial.randn(5, WIDTH, seed=trial.seeds[1])
-    verbs.pull(ours(x))
-    got = _run(trial, module, x)
-    expect.kind(got, torch.Tensor, "a tensor")
+    _expect_as_the_block(trial, trial.seeds[2], trial.randn(5, WIDTH, seed=trial.seeds[1]))
+
+
+def _expect_as_the_block(trial, seed: int, x: torch.Tensor) -> None:
+    """Expect the results and gradients of a block of this seed."""
+    module, ours = _made(trial, block := _plain(seed))
+    held = x.detach().clone().requires_grad_(x.requires_grad)
+    wanted, got = ours(held), _run(trial, module, x)
+    expect.tensor(got, wanted, trial.device, within=1e-4)
     if not got.requires_grad:
-        asked = "gradients for the block's parameters: data never asks for one"
-        expect.fail("the result has no graph where the input asks for no gradient", asked, got)
+        where = ASKS_NONE * (not x.requires_grad)
+        expect.fail(f"the result has no graph{where}", "gradients for the block's parameters, always", got)
+    verbs.pull(wanted)
     _back(trial, got)
     _expect_gradients(block, ours)
+    _expect_gradient(x, held, "input")
 
 
 @Checkpointed.row("activations computed twice, not kept")
 def not_kept(trial):
-    block = _plain(trial.seeds[0]).to(trial.device)
-    module, x = _made(trial, block), trial.randn(50, WIDTH, seed=trial.seeds[0]).requires_grad_()
-    own = {one.data_ptr() for one in (x, *block.parameters())}
-    saved = []
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        saved.append(0 if tensor.data_ptr() in own else tensor.nbytes)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        got = _run(trial, module, x)
-    if kept := sum(saved):
-        headline = f"{kept:,} bytes of activations were kept for backward"
-        expect.fail(headline, "the input alone: the block runs again in backward", f"{kept:,} bytes")
-    forwards = block[0].forwards
-    _back(trial, got)
-    if forwards != 1 or block[0].forwards != 2:
-        headline = f"the block ran {verbs.times(forwards, 'time')} in forward"
-        headline += f" and {verbs.times(block[0].forwards - forwards, 'time')} in backward"
-        expect.fail(headline, "once in forward, once more in backward", "another number")
+    for where, training in (("", True), (" in evaluation mode", False), (ASKS_NONE, True)):
+        module, _ = _made(trial, block := _plain(trial.seeds[0]))
+        module.train(training)
+        x, runs = trial.randn(50, WIDTH, seed=trial.seeds[0]).requires_grad_(where != ASKS_NONE), []
+        block[0].register_forward_pre_hook(lambda *_, runs=runs: runs.append(1))
+        got = _run_and_keep_nothing(trial, module, where, x)
+        forward = len(runs)
+        _back(trial, got)
+        if (forward, len(runs)) != (1, 2):
+            first, second = verbs.times(forward, "time"), verbs.times(len(runs) - forward, "time")
+            headline = f"the block ran {first} in forward and {second} in backward{where}"
+            expect.fail(headline, "once in forward, once more in backward", "another number")
 
 
 @Checkpointed.row("a lower peak of memory", only="accelerator")
@@ -179,9 +169,8 @@ def lower_peak(trial):
     memory = torch.get_device_module(trial.device)
     if not hasattr(memory, "reset_peak_memory_stats"):
         raise Skip(f"PyTorch keeps no peak of {trial.device.type}")
-    blocks = [_plain(trial.seeds[0]).to(trial.device) for _ in range(3)]
-    chain = nn.Sequential(*(_made(trial, block) for block in blocks))
-    peaks = []
+    blocks, peaks = [_plain(trial.seeds[0]) for _ in range(3)], []
+    chain = nn.Sequential(*(_made(trial, block)[0] for block in blocks))
     with undisturbed():
         for one in (nn.Sequential(*blocks), chain):
             for parameter in one.parameters():
@@ -206,111 +195,99 @@ def random_numbers(trial):
         raise Skip("PyTorch's checkpoint keeps no random numbers of mps")
     for seed in trial.seeds:
         x = trial.randn(40, WIDTH, seed=seed).requires_grad_()
-        module = _made(trial, nn.Sequential(nn.Dropout(0.5), nn.Identity()).to(trial.device))
+        module, _ = _made(trial, nn.Sequential(nn.Dropout(0.5), nn.Identity()))
         once, got = (_run(trial, module, x) for _ in range(2))
+        if bool((got != 0).all()):
+            expect.fail("nothing was dropped: the block ran in another mode", "the block's own mode", got)
         if torch.equal(once != 0, got != 0):
             headline = "two forwards drew the same random numbers: dropout dropped the same elements"
             expect.fail(headline, "new random numbers in each forward, as the block draws them", "one mask")
         seed_generators(seed + 1)  # what else a program draws before backward
-        trial.run(got.sum().backward, label="backward through Checkpointed(block)", changes=True)
+        _back(trial, got.sum(), torch.Tensor.backward)
         if x.grad is None:
             expect.fail("no gradient reaches the input", "the gradient that the block gives", "None")
-        # A dropout's gradient is its own mask: 2 where the input went through, else 0.
-        if not torch.equal((x.grad != 0).cpu(), (got != 0).cpu()):
+        if not torch.equal(x.grad != 0, got != 0):  # a dropout's gradient is its mask
             headline = "the second run drew other random numbers: dropout dropped other elements"
             expect.fail(headline, "gradients where the first run let the input through", "another mask")
-    if not bool((got != 0).any()) or bool((got != 0).all()):
-        expect.fail("nothing was dropped: the block ran in another mode", "the block's own mode", got)
 
 
 @Checkpointed.row("arguments by name, several results")
 def arguments(trial):
     seed_generators(trial.seeds[0])
-    block = Scaled().to(trial.device)
-    ours, module = copy.deepcopy(block), _made(trial, block)
+    module, ours = _made(trial, block := Scaled())
     random = [trial.randn(6, WIDTH, seed=seed) for seed in trial.seeds]
-    # By position, or all of them by name; the last case has a mask of truths, which asks for no gradient.
-    cases = (
-        (2, {}, random[:2]),
-        (2, {"gain": 0.3}, random[:2]),
-        (2, {"gain": 0.5}, random),
-        (0, {}, random),
-        (2, {"gain": -2.0}, [*random[:2], random[2].gt(0)]),
-    )
+    names = "left", "shift", "mask"
+    cases = [(2, {}, random[:2]), (2, {"gain": 0.3}, random[:2]), (2, {"gain": 0.5}, random), (0, {}, random)]
+    cases += [(2, {"gain": -2.0}, [*random[:2], random[2].gt(0)])]  # truths ask for no gradient
     for count, named, tensors in cases:
-        block.zero_grad()
-        ours.zero_grad()
-        sides = []
-        for _ in range(2):
-            held = [one.clone().requires_grad_(one.is_floating_point()) for one in tensors]
-            keys = dict(zip(("left", "shift", "mask"), held, strict=False))
-            by_name = dict(list(keys.items())[count:]) | named
-            sides.append((held, by_name))
-        (mine, by_name), (theirs, same) = sides
-        wanted = ours(*theirs[:count], **same)
-        got = _run(trial, module, *mine[:count], **by_name)
+        block.zero_grad(), ours.zero_grad()
+        mine, theirs = ([x.clone().requires_grad_(x.is_floating_point()) for x in tensors] for _ in (0, 1))
+        by_name, same = (dict([*zip(names, held, strict=False)][count:]) | named for held in (mine, theirs))
+        wanted, where = ours(*theirs[:count], **same), " where inputs come by name" * bool(by_name)
+        got = _run_and_keep_nothing(trial, module, where, *mine[:count], **by_name)
         expect.kind(got, tuple, "a tuple, as the block returns")
         for one, right in zip(got, wanted, strict=True):
             expect.tensor(one.detach(), right.detach(), trial.device, within=1e-4)
         (wanted[0].sum() + wanted[1]).backward()
-        trial.run(
-            (got[0].sum() + got[1]).backward, label="backward through Checkpointed(block)", changes=True
-        )
+        _back(trial, got[0].sum() + got[1], torch.Tensor.backward)
         _expect_gradients(block, ours)
-        for what, one, right in zip(("left", "shift", "mask"), mine, theirs, strict=False):
-            if right.grad is not None and one.grad is None:
-                headline = f"no gradient reaches the input `{what}`"
-                expect.fail(headline, "the gradients that the block gives, to every input", "None")
-            if right.grad is not None:
-                expect.values(one.grad, right.grad, f"the gradient of the input `{what}`", within=1e-3)
+        for name, one, right in zip(names, mine, theirs, strict=False):
+            _expect_gradient(one, right, f"input `{name}`")
 
 
 @Checkpointed.row("buffers updated once")
 def buffers_once(trial):
     seed_generators(trial.seeds[1])
     seen = nn.Sequential(nn.Sequential(Seen()), nn.Tanh())
-    block = nn.Sequential(nn.Linear(WIDTH, 6), nn.BatchNorm1d(6), seen, nn.Linear(6, 4)).to(trial.device)
-    ours, module = copy.deepcopy(block), _made(trial, block)
-    for seed in trial.seeds:
-        x = trial.randn(9, WIDTH, seed=seed)
-        verbs.pull(ours(x))
+    block = nn.Sequential(nn.Linear(WIDTH, 6), nn.BatchNorm1d(6), seen, nn.Linear(6, 4))
+    (module, ours), changed = _made(trial, block), []
+
+    def keep_mode(norm: nn.Module, _: tuple) -> None:
+        # A second run in the other mode may end the process, where PyTorch was told to compare nothing.
+        changed.extend({norm.training} - {ours.training})
+        norm.training = ours.training
+
+    block[1].register_forward_pre_hook(keep_mode)
+    for seed, training in zip((*trial.seeds, trial.seeds[0]), (True, True, True, False), strict=True):
+        x = trial.randn(9, WIDTH, seed=seed).requires_grad_(seed == trial.seeds[0])
+        module.train(training), ours.train(training)
+        verbs.pull(ours(x.detach()))
         _back(trial, _run(trial, module, x))
+        if changed:
+            asked = "both runs in the mode that the block is in"
+            expect.fail("a batch norm ran in another mode than its own", asked, f"training={changed[0]}")
         _expect_buffers(block, ours)
     _expect_gradients(block, ours, within=1e-2)
     # Two runs, and backward through the last one first, as where a block stands twice in a model.
+    module.train(), ours.train()
     inputs = [trial.randn(9, WIDTH, seed=seed) for seed in trial.seeds[:2]]
     results = [_run(trial, module, x) for x in inputs]
-    for x in inputs:
+    for x, result in zip(inputs, reversed(results), strict=True):
         ours(x)
-    for result in reversed(results):
         _back(trial, result)
     _expect_buffers(block, ours)
 
 
 def _expect_buffers(block: nn.Module, ours: nn.Module) -> None:
-    counted, wanted = block[1].num_batches_tracked.item(), ours[1].num_batches_tracked.item()
-    asked = f"num_batches_tracked={wanted}: each batch counts once"
-    if counted > wanted:
-        headline = "a batch norm's buffers were updated in the second run as well"
-        expect.fail(headline, asked, f"num_batches_tracked={counted}")
-    if counted < wanted:
-        expect.fail("a batch norm's buffers were not updated", asked, f"num_batches_tracked={counted}")
-    for name in ("running_mean", "running_var"):
-        expect.values(getattr(block[1], name), getattr(ours[1], name), f"the buffer {name}", within=1e-4)
-    got, wanted = (int(one[2][0][0].rows) for one in (block, ours))
-    if got != wanted:
-        headline = "a buffer that is not saved, deep in the block, was not left as the first run left it"
-        expect.fail(headline, f"{wanted} rows counted", f"{got}")
-    got, wanted = (int(one[2][0][0].batches) for one in (block, ours))
-    if got != wanted:
-        headline = "a buffer that forward replaces by a new tensor was not left as the first run left it"
-        expect.fail(headline, f"{wanted} batches counted", f"{got}")
+    mine, theirs = (dict(one.named_buffers()) for one in (block, ours))
+    counted, left = "1.num_batches_tracked", "was not left as the first run left it"
+    norm = "updated in the second run as well" if mine[counted] > theirs[counted] else "not updated"
+    known = {
+        counted: f"a batch norm's buffers were {norm}",
+        "2.0.0.rows": f"a buffer that is not saved, deep in the block, {left}",
+        "2.0.0.batches": f"a buffer that forward replaces by a new tensor {left}",
+    }
+    for name, headline in known.items():
+        got, wanted = (f"{name.rpartition('.')[2]}={int(side[name])}" for side in (mine, theirs))
+        if got != wanted:
+            expect.fail(headline, f"{wanted}: each batch counts once", got)
+    for name in ("1.running_mean", "1.running_var"):
+        expect.values(mine[name], theirs[name], f"the buffer {name[2:]}", within=1e-4)
 
 
 @Checkpointed.row("without gradients as with them")
 def without_gradients(trial):
-    block = _plain(trial.seeds[1]).to(trial.device)
-    ours, module = copy.deepcopy(block), _made(trial, block)
+    module, ours = _made(trial, block := _plain(trial.seeds[1]))
     x = trial.randn(5, WIDTH, seed=trial.seeds[0])
     for training in (True, False):
         module.train(training)
@@ -320,5 +297,4 @@ def without_gradients(trial):
         if got.requires_grad:
             expect.fail("the result has a graph under torch.no_grad()", "requires_grad=False", got)
         if block.training != training:
-            headline = "the block was put into another mode"
-            expect.fail(headline, f"training is {training}", f"training is {block.training}")
+            expect.fail("the block was put into another mode", f"training={training}", f"{block.training}")

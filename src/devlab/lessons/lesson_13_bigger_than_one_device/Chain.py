@@ -9,7 +9,7 @@ from torch import nn
 from devlab.checks import cases, expect, verbs
 from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
-from devlab.watching.watch import watch
+from devlab.watching.watch import Log, watch
 
 Chain = lesson.exercise(
     "Chain",
@@ -29,11 +29,16 @@ WITHIN = 1e-4
 
 
 def _layers(seed: int) -> list[nn.Module]:
-    """Return five small layers on the CPU: two with parameters, one with buffers alone, two with neither."""
+    """Return five small layers on the CPU: two with parameters, one with buffers alone, two with neither.
+
+    The layer with buffers is in evaluation mode, and the bias of the first is frozen.
+    """
     seed_generators(seed)
+    first = nn.Linear(5, 7)
+    first.bias.requires_grad_(False)
     norm = nn.BatchNorm1d(7, affine=False)
     norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
-    return [nn.Linear(5, 7), nn.Tanh(), norm.eval(), nn.Flatten(), nn.Linear(7, 3)]
+    return [first, nn.Tanh(), norm.eval(), nn.Flatten(), nn.Linear(7, 3)]
 
 
 def _placements(trial) -> list[list[torch.device]]:
@@ -63,8 +68,19 @@ def right_output(trial):
             model, reference = _made(trial, placement, seed)
             x = trial.randn(4, 5, seed=seed, on=start)
             what = f"the output for x on {start}"
-            got = _run(trial, model, x)
+            got = _run(trial, model, x, log := watch())
+            _expect_arrived(log, got, reference(x.detach().cpu()))
             output.compare(trial, got, reference, x, on=placement[-1], what=what, within=WITHIN)
+
+
+def _expect_arrived(log: Log, got: object, wanted: torch.Tensor) -> None:
+    """Say so where other numbers may come from a copy to the CPU for which nothing waited."""
+    late = [one for one in log.events.transfers if one.target == "cpu" and not one.blocking]
+    alike = not isinstance(got, torch.Tensor) or got.is_meta or expect.is_alike(got, wanted, WITHIN)
+    if late and not log.synchronizations and not alike:
+        headline = "a layer on the CPU read its input before that had arrived: it was copied with "
+        asked = "a copy to the CPU that the host waits for: `x.to(device)`"
+        expect.fail(headline + "non_blocking=True", asked, late[0].line)
 
 
 @Chain.row("each layer lives where the placement says")
@@ -78,37 +94,29 @@ def layers_in_place(trial):
             expect.fail(headline + "registers no layer", "an nn.ModuleList of the layers", model)
         for number, (layer, device) in enumerate(zip(reference, placement, strict=True)):
             for wanted in (*layer.parameters(), *layer.buffers()):
-                same = [
-                    one for one in tensors if one.shape == wanted.shape and torch.equal(one.cpu(), wanted)
-                ]
+                same = [t for t in tensors if t.shape == wanted.shape and torch.equal(t.cpu(), wanted)]
                 if same and all(one.device != device for one in same):
                     headline = f"layer {number} is on {same[0].device} when the model is made"
                     expect.fail(headline, f"layer {number} on {device}", f"on {same[0].device}")
-        _expect_modes(model, "making the model")
+        _expect_state(model, reference, "making the model")
         _run(trial, model, trial.randn(4, 5, on=placement[0]))
-        _expect_modes(model, "running the model")
-    _expect_frozen(trial)
+        _expect_state(model, reference, "running the model")
 
 
-def _expect_modes(model: nn.Module, what: str) -> None:
-    for one in model.modules():
-        came = not isinstance(one, nn.BatchNorm1d)
-        if isinstance(one, nn.BatchNorm1d | nn.Linear | nn.Tanh | nn.Flatten) and one.training != came:
-            words = {True: "training mode", False: "evaluation mode"}
-            headline = f"{what} has changed the mode of a layer"
-            asked = f"the {type(one).__name__} in {words[came]}, as it came"
-            expect.fail(headline, asked, words[not came])
+def _expect_state(model: nn.Module, reference: nn.Module, what: str) -> None:
+    """Expect of a model the reference's layers in evaluation mode, and its frozen parameters."""
 
+    def kept(side: nn.Module) -> tuple[list[str], list[str]]:
+        evaluating = [f"{one}" for one in side.modules() if not (one.training or [*one.children()])]
+        return sorted(evaluating), sorted(f"{[*p.shape]}" for p in side.parameters() if not p.requires_grad)
 
-def _expect_frozen(trial) -> None:
-    layers = _layers(trial.seeds[0])
-    layers[0].bias.requires_grad_(False)
-    bias = layers[0].bias.clone()
-    model = trial.call(layers, _placements(trial)[0], changes=True)
-    frozen = [parameter.cpu() for parameter in model.parameters() if not parameter.requires_grad]
-    if len(frozen) != 1 or not torch.equal(frozen[0], bias):
-        headline = "making the model has changed which parameters are trained"
-        expect.fail(headline, "layer 0's bias frozen, as it came", f"{len(frozen)} frozen")
+    words = (
+        f"{what} has changed {which}" for which in ("the mode of a layer", "which parameters are trained")
+    )
+    for headline, got, asked in zip(words, kept(model), kept(reference), strict=True):
+        if got != asked:
+            found, wanted = (", ".join(one) or "none" for one in (got, asked))
+            expect.fail(headline, f"in evaluation mode, or frozen: {wanted}", found)
 
 
 @Chain.row("a transfer only where the device changes")
@@ -139,9 +147,12 @@ def gradients_flow(trial):
         verbs.flows(_run(trial, model, x), x, reference, cut="the output has lost its graph")
         verbs.pull(reference(x.detach().cpu()))
         for name, parameter in model.named_parameters():
-            if parameter.grad is None:
+            if parameter.grad is None and parameter.requires_grad:
                 expect.fail(f"no gradient reached {name}", "a gradient for each parameter", "None")
-        sides = [sorted(one.grad.norm().item() for one in side.parameters()) for side in (model, reference)]
+        sides = [
+            sorted(one.grad.norm().item() for one in side.parameters() if one.requires_grad)
+            for side in (model, reference)
+        ]
         # The reference went backward twice, by `flows` with a copy of x and here: its gradients are doubled.
         got, wanted = torch.tensor(sides[0]), torch.tensor(sides[1]) / 2
         expect.values(got, wanted, "the gradients", within=1e-3 * max(1.0, wanted.max().item()))

@@ -27,6 +27,7 @@ mean_of_all = lesson.exercise(
 
 WHOLE = (torch.int64, torch.int32, torch.uint8, torch.int16, torch.int8)
 ASKED = "the mean over all ranks, from each process"
+REFUSED = "a TypeError in every rank, before anything is sent"
 
 
 def given(seed: int, rank: int) -> list[torch.Tensor]:
@@ -58,12 +59,11 @@ def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> l
         got = answer(tensor)
         if not isinstance(got, torch.Tensor):
             return [*found, got]
-        same = torch.equal(tensor.detach(), before)
-        marked = "" if tensor.requires_grad == asks else f"requires_grad={tensor.requires_grad}"
-        shares = got.numel() > 0 and got.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-        shares = shares or got is tensor
-        found += [got, marked if same else "changed", "the input" if shares else "", str(got.dtype)]
-        found += ["a graph" if got.requires_grad else ""]
+        marked = "" if tensor.requires_grad == asks else f"came back with requires_grad={not asks}"
+        own, new = (one.untyped_storage().data_ptr() for one in (tensor, got))
+        found += [got, marked if torch.equal(tensor.detach(), before) else "was changed"]
+        shares = got is tensor or (got.numel() > 0 and new == own)
+        found += ["the input" * shares, str(got.dtype), "a graph" * got.requires_grad]
     return found
 
 
@@ -87,13 +87,13 @@ def with_integers(answer: Callable, rank: int, world_size: int, data: tuple) -> 
     return found
 
 
-def _asked(trial, function: Callable, world: int, seed: int) -> list[ranks.Report]:
-    return among_ranks.reports(trial, functools.partial(function, trial.answer), [[seed]] * world, ASKED)
+def _run(trial, function: Callable, world: int, seed: int, asked: str) -> list[ranks.Report]:
+    return among_ranks.reports(trial, functools.partial(function, trial.answer), [[seed]] * world, asked)
 
 
 def _expect_all(trial, world: int, seed: int) -> None:
     every = [given(seed, rank) for rank in range(world)]
-    for rank, report in enumerate(_asked(trial, in_a_process, world, seed)):
+    for rank, report in enumerate(_run(trial, in_a_process, world, seed, ASKED)):
         items = list(report.result)
         for number, own in enumerate(every[rank]):
             got, said = items[0], [one.get("says") for one in items[1:5]]
@@ -130,14 +130,11 @@ def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: lis
         if rank and parts[0].dim() and not mine.any():
             expect.fail(f"rank {rank} has zeros, and every rank should have the mean", asked, "zeros")
     changed, shared, dtype, graph = said
-    if changed.startswith("requires_grad"):
-        headline = f"the input of rank {rank} came back with {changed}"
-        expect.fail(headline, "the input as it came", changed)
-    if changed or shared:
-        headline = f"the input of rank {rank} was changed: all_reduce writes where it reads"
-        expect.fail(
-            headline, "the input as it came, and a new tensor", changed or "the input itself returned"
-        )
+    if changed:
+        asked = "the input as it came; all_reduce, and `/=`, write where they read"
+        expect.fail(f"the input of rank {rank} {changed}", asked, f"it {changed}")
+    if shared:
+        expect.fail(f"rank {rank} returned its input, or a view of it", "a new tensor", "the input's memory")
     if dtype != kind:
         expect.fail(f"rank {rank}'s mean is {dtype}, not {kind}", f"the dtype of the input, {kind}", dtype)
     if graph:
@@ -158,13 +155,13 @@ def of_three(trial):
 
 @mean_of_all.row("integers are refused by all, with a TypeError", only="cpu")
 def integers_refused(trial):
-    for rank, report in enumerate(_asked(trial, with_integers, 2, trial.seeds[2])):
+    for rank, report in enumerate(_run(trial, with_integers, 2, trial.seeds[2], REFUSED)):
         what, says, more = (one.get("says", "") for one in report.result)
         if what != "TypeError":
             headline = f"rank {rank} took an integer tensor: the mean of integers need not be an integer"
-            expect.fail(headline, f"a TypeError for {more}, in every rank", f"{says} returned")
+            expect.fail(headline, f"{REFUSED}: for {more}, too", f"{says} returned")
         if more:
             headline = f"rank {rank} refused an integer tensor after something had been sent"
-            expect.fail(headline, "a TypeError before anything is sent", "the error after a communication")
+            expect.fail(headline, REFUSED, "the error after a communication")
         if not says:
             expect.fail("the TypeError says nothing", "a TypeError that says what is wrong", "no message")

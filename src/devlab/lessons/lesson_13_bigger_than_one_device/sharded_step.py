@@ -26,20 +26,23 @@ sharded_step = lesson.exercise(
     ),
 )
 
-MOMENTUM, STEPS, LR = 0.9, 3, 0.2
-FROZEN, UNUSED = "2.bias", "4.bias"
+RATES = 0.2, 0.05, 0.1  # a learning rate for each step
+FROZEN, UNUSED = "4.weight", "5.weight"
 CPU = torch.device("cpu")
 ASKED = "a step in each process"
-MOST = 1.5  # times its even share that a rank may hold: owners chosen by size stay well below
-
-Rule = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+MOST = 1.5  # times its even share that a rank may hold
 
 
 def made(seed: int) -> nn.Module:
-    """Return the model, the same in each process: two large layers and small ones, one parameter frozen."""
+    """Return the model, the same in each process.
+
+    Its largest weight with a gradient is four tenths of all, and stands last: three ranks end up uneven where
+    parameters are given away in the model's order, or the smallest first. A weight that is frozen and one
+    that has no part in the loss are larger still.
+    """
     random = torch.Generator().manual_seed(seed)
-    shapes = (6, 20), (20, 20), (20, 20), (20, 2), (2, 2), (2, 2)
-    model = nn.Sequential(*(nn.Linear(wide, high) for wide, high in shapes))
+    shapes = (4, 25), (25, 6), (6, 50), (50, 9), (9, 100), (100, 9)
+    model = nn.Sequential(*(nn.Linear(*shape, bias=max(shape) < 100) for shape in shapes))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=random))
@@ -54,67 +57,73 @@ def gradients(model: nn.Module, seed: int, step: int) -> dict[str, torch.Tensor]
 
 
 def trained(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the parameters that get a gradient: one is frozen, and another has no part in the loss."""
-    return {name: one for name, one in model.named_parameters() if one.requires_grad and name != UNUSED}
+    """Return the parameters that get a gradient."""
+    return {name: one for name, one in model.named_parameters() if name not in (FROZEN, UNUSED)}
 
 
 def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
-    """Make three steps; return the parameters, then the tensors that this rank's state holds.
+    """Make the steps; return the parameters, then the tensors that this rank's state holds.
 
     Gradients are written into the same memory in each step, as backward adds them up there.
     """
     seed, state = int(data[0]), {}
     model = made(seed)
-    for step in range(STEPS):
+    for step, lr in enumerate(RATES):
         for name, values in gradients(model, seed, step).items():
             parameter = model.get_parameter(name)
             parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
             parameter.grad.copy_(values)
-        answer(rank, world_size, model, state, LR / world_size)
+        answer(rank, world_size, model, state, lr)
     return [*model.parameters(), *_tensors(state)]
 
 
 def _tensors(state: dict) -> list[torch.Tensor]:
     """Return the tensors in a state, those of an optimizer that is kept in it too, but for single numbers."""
-    found = []
-    for _, one in leaves(state):
-        if isinstance(one, torch.optim.Optimizer):
-            found += _tensors(dict(enumerate(one.state.values())))
-        elif isinstance(one, torch.Tensor) and one.numel() > 1:
-            found.append(one)
-    return found
+    found = [one for _, one in leaves(state)]
+    kept = [one.state for one in found if isinstance(one, torch.optim.Optimizer)]
+    found += [one for states in kept for _, one in leaves([*states.values()])]
+    return [one for one in found if isinstance(one, torch.Tensor) and one.numel() > 1]
 
 
-def _momentum(velocity: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    velocity = MOMENTUM * velocity + gradient
-    return velocity, velocity
+def _step(v: torch.Tensor, g: torch.Tensor, lr: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the new momentum, and what is subtracted from the parameter."""
+    return (v := 0.9 * v + g), lr * v
 
 
-SLIPS: dict[str, Rule] = {
-    "those are steps without momentum": lambda v, g: (g, g),
-    "the gradient enters the momentum by a tenth only: v = 0.9 v + g is asked": lambda v, g: (
-        (MOMENTUM * v + (1 - MOMENTUM) * g,) * 2
+SLIPS: dict[str, Callable] = {
+    "those are steps without momentum": lambda v, g, lr: (g, lr * g),
+    "the gradient enters the momentum by a tenth only": lambda v, g, lr: ((v := 0.9 * v + 0.1 * g), lr * v),
+    "after the first step the gradient enters the momentum by a tenth only": lambda v, g, lr: (
+        (v := 0.9 * v + (0.1 if v.any() else 1) * g),
+        lr * v,
     ),
-    "the momentum lies in the gradient's own memory, which the next backward overwrites": lambda v, g: (
-        (g, g) if not v.any() else (2 * MOMENTUM * g,) * 2
+    "the whole old momentum is added, and 0.9 of it is asked": lambda v, g, lr: ((v := v + g), lr * v),
+    "the momentum lies in the gradient's own memory, which the next backward overwrites": lambda v, g, lr: (
+        (v := (1.8 if v.any() else 1) * g),
+        lr * v,
     ),
-    "the step is taken by the momentum of the step before": lambda v, g: (MOMENTUM * v + g, v),
-    "the parameters grow along the gradient: lr * v is to be subtracted": lambda v, g: (
-        MOMENTUM * v + g,
-        -(MOMENTUM * v + g),
+    "the learning rate went into the momentum, where that of an earlier step stays": lambda v, g, lr: (
+        ((v := 0.9 * v + lr * g),) * 2
+    ),
+    "each step was made with the learning rate of the first": lambda v, g, lr: _step(v, g, RATES[0]),
+    "the step is taken by the momentum of the step before": lambda v, g, lr: (0.9 * v + g, lr * v),
+    "the parameters grow along the gradient: lr * v is to be subtracted": lambda v, g, lr: _step(v, g, -lr),
+    "that is Nesterov's momentum, which goes along g + 0.9 v, and the task goes along v": lambda v, g, lr: (
+        (v := 0.9 * v + g),
+        lr * (g + 0.9 * v),
     ),
 }
 
 
-def _after(seed: int, rule: Rule, world: int) -> dict[str, torch.Tensor]:
-    """Return the parameters after three steps by a rule, which gives the new momentum and the direction."""
+def _after(seed: int, rule: Callable) -> dict[str, torch.Tensor]:
+    """Return the parameters after the steps by a rule."""
     model = made(seed)
     found = {name: one.detach().clone() for name, one in model.named_parameters()}
     velocity = {name: torch.zeros_like(one) for name, one in found.items()}
-    for step in range(STEPS):
+    for step, lr in enumerate(RATES):
         for name, gradient in gradients(model, seed, step).items():
-            velocity[name], direction = rule(velocity[name], gradient)
-            found[name] -= LR / world * direction
+            velocity[name], change = rule(velocity[name], gradient, lr)
+            found[name] -= change
     return found
 
 
@@ -123,7 +132,7 @@ def _run(trial, world: int, seed: int) -> list[ranks.Report]:
 
 
 def _expect_steps(found: list[ranks.Report], seed: int) -> None:
-    before, wanted = dict(made(seed).named_parameters()), _after(seed, _momentum, len(found))
+    before, wanted = dict(made(seed).named_parameters()), _after(seed, _step)
     each = [
         {name: torch.tensor(item["values"]) for name, item in zip(wanted, report.result, strict=False)}
         for report in found
@@ -131,11 +140,9 @@ def _expect_steps(found: list[ranks.Report], seed: int) -> None:
     for name, right in wanted.items():
         _expect_sent([one[name] for one in each], name, before[name].detach(), right)
     for words, rule in SLIPS.items():
-        slipped = _after(seed, rule, len(found))
+        slipped = _after(seed, rule)
         if all(expect.is_alike(each[0][name], slipped[name], 1e-4) for name in wanted):
-            expect.fail(
-                words, "v = 0.9 v + g, then p = p - lr * v", verbs.times(STEPS, "step") + " otherwise"
-            )
+            expect.fail(words, "v = 0.9 v + g, then p = p - lr * v", "other parameters")
     for rank, parameters in enumerate(each):
         for name, right in wanted.items():
             expect.tensor(parameters[name], right, CPU, f"rank {rank}'s {name}", within=1e-4)
@@ -146,13 +153,11 @@ def _expect_sent(each: list[torch.Tensor], name: str, before: torch.Tensor, righ
     still = [rank for rank, one in enumerate(each) if expect.is_alike(one, before, 1e-6)]
     if expect.is_alike(before, right):
         if len(still) < len(each):
-            headline = f"{name} has no gradient, and it was changed"
-            expect.fail(headline, f"{name} as it was", "other numbers")
-        return
-    if len(still) == len(each):
+            expect.fail(f"{name} has no gradient, and it was changed", f"{name} as it was", "other numbers")
+    elif len(still) == len(each):
         headline = f"{name} is on every rank as it was: did a rank update it, and did that rank send it?"
         expect.fail(headline, f"{name} of its owner, on all ranks", "no rank has another")
-    if still:
+    elif still:
         headline = f"rank {still[0]}'s {name} is as it was: the rank that has updated it must send it to all"
         expect.fail(headline, f"equal {name} on all ranks", f"another on rank {still[0]}")
 
@@ -175,24 +180,42 @@ def among_three(trial):
 
 
 def _expect_shares(found: list[ranks.Report], seed: int) -> None:
-    count = len([*made(seed).parameters()])
-    held = [[item["shape"] for item in report.result[count:]] for report in found]
-    needed = [list(one.shape) for one in trained(made(seed)).values()]
-    total, sizes = sum(_numbers(needed)), [sum(_numbers(shapes)) for shapes in held]
-    for rank, size in enumerate(sizes):
-        if size >= total:
-            headline = f"rank {rank}'s state holds the momentum of every parameter: nothing is saved"
-            expect.fail(headline, "this rank's part alone", verbs.times(len(held[rank]), "tensor"))
+    model, world = made(seed), len(found)
+    count = len([*model.parameters()])
+    held = [[torch.Size(item["shape"]).numel() for item in report.result[count:]] for report in found]
+    sizes = [*map(sum, held)]
+    ours = trained(model)
+    total = sum(one.numel() for one in ours.values())
     if not any(sizes):
         expect.fail("no rank keeps anything in `state`", "the momentum of its parameters", "empty dicts")
+    if sizes == [total] * world:
+        headline = "every rank's state holds the momentum of every parameter: nothing is saved"
+        expect.fail(headline, "on each rank its own part alone", verbs.times(len(held[0]), "tensor"))
     if sum(sizes) != total:
         headline = f"the states hold {sum(sizes)} numbers in all, and {total} are needed"
-        asked = f"{verbs.times(len(needed), 'momentum')}, each on one rank: none without a gradient"
+        asked = f"{verbs.times(len(ours), 'momentum')}, each on one rank: none without a gradient"
         expect.fail(headline, asked, verbs.times(sum(map(len, held)), "tensor"))
-    if max(sizes) > MOST * total / len(held):
-        headline = f"the ranks hold {', '.join(map(str, sizes))} numbers: they were shared out, not by size"
-        expect.fail(headline, f"at most {int(MOST * total / len(held))} on a rank", f"{max(sizes)} on one")
+    if max(sizes) <= MOST * (share := total / world):
+        return
+    rising = sorted(ours, key=lambda name: ours[name].numel())
+    every = sorted(dict(model.named_parameters()), key=lambda name: -model.get_parameter(name).numel())
+    known = {
+        "the smallest parameters were given away first": rising,
+        "the parameters were given away in the model's order, and the largest comes first": list(ours),
+        "parameters without a gradient were counted, and they have no momentum": every,
+    }
+    headline = f"the ranks hold {', '.join(map(str, sizes))} numbers, and an even share is {share:.0f}"
+    for words, order in known.items():
+        if sizes == _hold_by(order, model, world):
+            headline = words
+    expect.fail(headline, f"at most {int(MOST * share)} numbers on a rank", f"{max(sizes)} on one")
 
 
-def _numbers(shapes: list[list[int]]) -> list[int]:
-    return [torch.Size(shape).numel() for shape in shapes]
+def _hold_by(order: list[str], model: nn.Module, world: int) -> list[int]:
+    """Return the numbers of each rank's momenta where the rank that has least takes the next parameter."""
+    load, held, ours = [0] * world, [0] * world, trained(model)
+    for name in order:
+        owner, size = load.index(min(load)), model.get_parameter(name).numel()
+        load[owner] += size
+        held[owner] += size * (name in ours)
+    return held
