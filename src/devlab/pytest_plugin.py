@@ -155,9 +155,9 @@ def pytest_runtest_teardown(item: pytest.Item):
         return (yield)
     finally:
         if "devlab.sim.assertions" in sys.modules:
-            from devlab.checks.calls import noticed
+            from devlab.checks.calls import settle_devices
 
-            late = noticed()
+            late = settle_devices()
         if late and not late.failure.heard:
             raise late
 

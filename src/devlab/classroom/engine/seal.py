@@ -432,7 +432,7 @@ def refuse_spying(seal: Seal) -> None:
     rewrites, ours = frozenset(REWRITES), seal.functions
     watched = rewrites | REFUSED
     # A row that pretends another machine has PyTorch's questions about devices answer something else.
-    pretending, asked = inspect.unwrap(pretend.answered_by).__code__, seal.asked
+    pretending, asked = inspect.unwrap(pretend.exchange_answer).__code__, seal.asked
     frame_of = sys._getframe
 
     def hook(event: str, facts: tuple) -> None:

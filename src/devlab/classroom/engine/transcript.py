@@ -22,9 +22,9 @@ from devlab.checks.calls import AnswerRaised, Call
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.judge import judge_row
 from devlab.checks.result import Outcome
-from devlab.checks.settings import preserved_state
+from devlab.checks.settings import preserve_state
 from devlab.checks.trial import Caller, Trial
-from devlab.checks.values import simulated
+from devlab.checks.values import is_simulated
 from devlab.sim.data import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
@@ -201,7 +201,7 @@ def _tensor(value: torch.Tensor, given: list) -> list:
     data, on_cpu = b"", value.is_cpu
     if memory:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
-        flat = on_host(value) if simulated(value) else value.detach()
+        flat = on_host(value) if is_simulated(value) else value.detach()
         if lazy:
             flat = flat.resolve_conj().resolve_neg()
             stride = list(flat.stride())
@@ -426,7 +426,7 @@ def judged_again(
     """
     tape = Tape(calls)
     try:
-        with preserved_state(), _memory_unknown():
+        with preserve_state(), _memory_unknown():
             found = judge_row(exercise, row, _stand_in(exercise), device, devices, seed, tape)
     except Differs:
         return "fails", tape.watched

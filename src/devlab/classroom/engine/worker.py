@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from devlab.checks import check, placeholder
-from devlab.checks.calls import noticed
+from devlab.checks.calls import settle_devices
 from devlab.checks.exercise import exercises
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
@@ -205,7 +205,7 @@ def _run(source: str, name: str, notebook: types.ModuleType) -> str:
             text = str(error)[:TEXT]
         return f"{kind}: {text}"
     finally:
-        noticed()  # a cell that makes a simulated device fail must not fail the cells after it
+        settle_devices()  # a cell that makes a simulated device fail must not fail the cells after it
     return ""
 
 
