@@ -12,7 +12,7 @@ OLDEST_DRIVER = {11: (450, 80), 12: (525, 60), 13: (580, 65)}
 # The oldest macOS on which torch 2.13 uses Apple's GPU.
 OLDEST_MACOS = (14,)
 
-# What nvidia-smi says when it cannot list the GPUs, what has happened then, and the cure.
+# The words of nvidia-smi when it cannot list the GPUs, their cause, and the cure.
 DRIVER_TROUBLES = (
     (
         "Driver/library version mismatch",
@@ -52,7 +52,7 @@ DRIVER_TROUBLES = (
     ("did not answer within", "the NVIDIA driver hangs", "restart the machine"),
 )
 
-# What an import of PyTorch says when it fails, and the cure.
+# The words of a failed import of PyTorch, and the cure.
 REINSTALL = "install PyTorch into a fresh environment, as the README says, and devlab beside it"
 IMPORT_TROUBLES = (
     ("No module named", "install what is missing into this same Python ({executable}), as the README says"),
@@ -77,7 +77,7 @@ IMPORT_TROUBLES = (
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: what it is, in one sentence, and its cure."""
+    """A fault of the installation: its name, the fault in a sentence, and its cure."""
 
     name: str
     what: str
@@ -174,7 +174,7 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _hidden(facts: Facts) -> Problem | None:
+def _hidden_devices(facts: Facts) -> Problem | None:
     visible = facts.visible_devices
     if visible is None or facts.usable or not (facts.gpus and facts.cuda_build and facts.driver):
         return None
@@ -251,7 +251,8 @@ def _build_for(capability: tuple[int, ...]) -> str:
 def _runs(capability: str, architectures: list[str]) -> bool:
     """Tell whether kernels for some architectures run on a chip.
 
-    Binary ones run on their own major version from their minor one up, portable ones on all later chips.
+    Binary kernels run on chips of their major version from their minor version up, portable kernels on all
+    later chips.
 
     >>> _runs("8.6", ["sm_80"]), _runs("7.5", ["sm_80"]), _runs("12.0", ["compute_90"])
     (True, False, True)
@@ -271,7 +272,7 @@ def _runs(capability: str, architectures: list[str]) -> bool:
 
 
 def _dead_gpu(facts: Facts) -> Problem | None:
-    explained = (_driver_trouble, _no_driver, _old_driver, _hidden)
+    explained = (_driver_trouble, _no_driver, _old_driver, _hidden_devices)
     if not (facts.gpus and facts.cuda_build) or facts.usable or any(check(facts) for check in explained):
         return None
     return Problem(
@@ -380,7 +381,7 @@ CHECKS = (
     _driver_trouble,
     _no_driver,
     _old_driver,
-    _hidden,
+    _hidden_devices,
     _lost_devices,
     _dead_gpu,
     _dead_amd_gpu,

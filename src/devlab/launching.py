@@ -77,7 +77,7 @@ class Launcher:
         atexit.register(self.end)
 
     def run(self, code: str, count: int, variables: dict[str, str], folder: str = "") -> list[int | None]:
-        """Run Python code in a process for each rank; return the exit statuses, None for one that was ended.
+        """Run Python code in a process for each rank; return exit statuses, None where a process was ended.
 
         The processes have this one's environment with `variables` and their ranks, its working directory and
         its path for imports. What a rank says goes to files of `folder`, and nowhere where there is none.
@@ -139,7 +139,7 @@ def serve(prepare: str) -> None:
     """Be a server: run a group for each request that comes, and answer with the exit statuses."""
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):  # what a process reads is no request, and what it prints is no answer
+    for stream in (0, 1):  # a process must read no requests and print no answers
         os.dup2(nothing, stream)
     exec(prepare, {})
     while len(request := requests.readline()) > 1:
@@ -184,7 +184,7 @@ def _fork(seconds: float, code: str, environment: dict[str, str], files: list[st
 
 def _run(seconds: float, code: str, environment: dict[str, str], files: list[str]) -> None:
     """Be one rank of a server's: run the code with the rank's environment and files."""
-    os.setpgid(0, 0)  # what the code starts ends with this process
+    os.setpgid(0, 0)  # processes that the code starts end with this process
     signal.alarm(int(seconds) + 2)  # this process ends as well if the server has ended
     os.environ.clear()
     os.environ.update(environment)

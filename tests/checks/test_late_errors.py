@@ -162,9 +162,9 @@ def test_a_cell_fails_no_later_cell():
     notebook = types.ModuleType("__main__")
     vars(notebook).update(torch=torch, functional=functional)
     cell = "loss = functional.cross_entropy(torch.ones(1, 4, device='sim'), torch.tensor([4], device='sim'))"
-    assert worker._run(cell, "<cell 1>", notebook) == ""
-    assert worker._run("x = torch.ones(3, device='sim').sum().item()", "<cell 2>", notebook) == ""
-    said = worker._run(f"{cell}; loss.item()", "<cell 3>", notebook)
+    assert worker._run_cell(cell, "<cell 1>", notebook) == ""
+    assert worker._run_cell("x = torch.ones(3, device='sim').sum().item()", "<cell 2>", notebook) == ""
+    said = worker._run_cell(f"{cell}; loss.item()", "<cell 3>", notebook)
     assert said.startswith("AcceleratorError: sim error: device-side assert triggered")
-    assert worker._run("x = torch.ones(3, device='sim').sum().item()", "<cell 4>", notebook) == ""
+    assert worker._run_cell("x = torch.ones(3, device='sim').sum().item()", "<cell 4>", notebook) == ""
     assert settle_devices() is None

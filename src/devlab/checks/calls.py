@@ -131,12 +131,12 @@ def plain_function(answer: object) -> types.FunctionType | None:
     return answer if isinstance(answer, types.FunctionType) else None
 
 
-def name_arguments(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dict[str, object]:
+def name_inputs(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dict[str, object]:
     """Return the arguments of a call under the function's names for them, `*0` and so on where it has none.
 
     `names` are what `names_of` gave.
 
-    >>> name_arguments(lambda x, *rest: x, (1, 2, 3), None)
+    >>> name_inputs(lambda x, *rest: x, (1, 2, 3), None)
     {'x': 1, '*0': 2, '*1': 3}
     """
     if names is not None:
@@ -187,7 +187,7 @@ def names_of(function: Callable, count: int) -> tuple[str, ...] | None:
 class Snapshot:
     """What the inputs held before a call, to tell afterwards whether they came back untouched.
 
-    `names` are what the function calls them, as `name_arguments` gives them.
+    `names` are what the function calls them, as `name_inputs` gives them.
     """
 
     def __init__(self, inputs: tuple, names: Iterable[str] = ()):

@@ -122,13 +122,11 @@ def _printed_codes(name: str) -> list[Codes]:
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
             source = "".join(cell["source"])
             if cell["cell_type"] == "code" and (f"def {name}(" in source or f"class {name}" in source):
-                found += [
-                    _codes_by_name(code) for code in _inside(_compile_cell(source)) if code.co_name == name
-                ]
+                found += [_codes(code) for code in _inside(_compile(source)) if code.co_name == name]
     return found
 
 
-def _compile_cell(source: str) -> types.CodeType:
+def _compile(source: str) -> types.CodeType:
     try:
         return compile(source, "<cell>", "exec", dont_inherit=True)
     except SyntaxError:  # a line for IPython alone
@@ -139,7 +137,7 @@ def _inside(code: types.CodeType) -> list[types.CodeType]:
     return [one for one in code.co_consts if isinstance(one, types.CodeType)]
 
 
-def _codes_by_name(code: types.CodeType) -> Codes:
+def _codes(code: types.CodeType) -> Codes:
     """Return the code of a function, or of each method where the code is a class's body."""
     is_function = code.co_flags & inspect.CO_NEWLOCALS
     methods = [one for one in _inside(code) if one.co_flags & inspect.CO_NEWLOCALS]

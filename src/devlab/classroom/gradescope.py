@@ -14,7 +14,7 @@ from pathlib import Path
 
 from devlab import carried
 from devlab.classroom import course
-from devlab.classroom.results import WORDS, Graded, Record, by_device, number, read
+from devlab.classroom.results import WORDS, Graded, Record, by_device, number, read_all
 
 SETUP = """\
 #!/usr/bin/env bash
@@ -82,7 +82,7 @@ def run(root: str, devlab: Callable[[list[str]], int]) -> None:
         out = Path(work) / "out" / "results.jsonl"
         where = ["--course", str(folder / "source" / "course"), "--out", str(out), "--jobs", "1"]
         devlab(["grade", f"{work}/in", *where])
-        made = results_json(_one(list(read([out])) if out.exists() else []))
+        made = results_json(_one(list(read_all([out])) if out.exists() else []))
     (folder / "results").mkdir(exist_ok=True)
     (folder / "results" / "results.json").write_text(made, encoding="utf-8")
 

@@ -121,9 +121,9 @@ def work(folder: str) -> None:
             result = function(rank, count, given)
         finally:
             _end_after(0)
-        report = _described(result)
+        report = _describe_result(result)
     except BaseException as error:
-        report = _excused(error)
+        report = _report_error(error)
     temporary = Path(folder, f"writing{rank}")
     temporary.write_text(json.dumps(report | seen), encoding="utf-8")
     temporary.replace(Path(folder, f"report{rank}"))  # so that a report is there as a whole or not at all
@@ -185,14 +185,14 @@ def _notice(home: object, name: str, what: str, seen: dict[str, int]) -> None:
     setattr(home, name, noticed)
 
 
-def _described(result: object) -> dict:
+def _describe_result(result: object) -> dict:
     """Return a result as JSON holds it: for each item of a list its type, or a tensor's numbers and place."""
     if not isinstance(result, list | tuple):
         return {"kind": f"{type(result).__name__}", "result": None}
-    return {"kind": "list", "result": [_item(one) for one in result]}
+    return {"kind": "list", "result": [_describe_item(one) for one in result]}
 
 
-def _item(value: object) -> dict:
+def _describe_item(value: object) -> dict:
     if not isinstance(value, torch.Tensor):
         return {"is": type(value).__name__, "says": value if isinstance(value, str) else ""}
     return {
@@ -203,7 +203,7 @@ def _item(value: object) -> dict:
     }
 
 
-def _excused(error: BaseException) -> dict:
+def _report_error(error: BaseException) -> dict:
     said = str(error).partition("\n")[0]
     if isinstance(error, _NotJoined):
         return {"kind": "apart", "error": said}

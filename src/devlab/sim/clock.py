@@ -43,7 +43,7 @@ class Engines:
         self.compute = self.copy_in = self.copy_out = 0.0
 
 
-# A copy to the host that nothing waited for arrives this many real seconds later, however small it is: a
+# A copy to the host for which nothing waits arrives this many real seconds later, whatever its size: a
 # program that reads it early sees old contents every time, and not only when the machine is slow.
 LANDS_AFTER = 0.25
 
@@ -89,7 +89,7 @@ def now() -> float:
     return time.perf_counter() - _origin if _real else _now
 
 
-def reached() -> float:
+def ended_until() -> float:
     """Return until when work has ended for certain: because the host waited, or long ago by real waits."""
     return max(_waited, now() - LANDS_AFTER) if _real else _waited
 
@@ -251,7 +251,7 @@ def copy(index: int, size: int, into: bool, pinned: bool) -> float:
     engines, queue = devices[index], current.queues[index]
     spec = _pace(engines)
     staging = 0.0 if pinned else size / spec.staging
-    launched = _launched(engines)
+    launched = _launch(engines)
     if into and staging:
         wait_until(staging + (max(launched, queue.free_at) if size > STAGED_AT_ONCE else launched))
     start = queue.began_at = max(now(), queue.free_at, engines.copy_in if into else engines.copy_out)
@@ -269,15 +269,15 @@ def copy_between(source: int, target: int, size: int) -> float:
     from_queue, to_queue = current.queues[source], current.queues[target]
     spec = _pace(sender)
     seconds = spec.shortest + size / spec.peer
-    start = max(_launched(sender), from_queue.free_at, to_queue.free_at, sender.copy_out, receiver.copy_in)
+    start = max(_launch(sender), from_queue.free_at, to_queue.free_at, sender.copy_out, receiver.copy_in)
     from_queue.began_at = to_queue.began_at = start
     end = start + seconds
     sender.copy_out = receiver.copy_in = from_queue.free_at = to_queue.free_at = end
     return end
 
 
-def _launched(engines: Engines) -> float:
-    """Charge the host one launch and return its time after it."""
+def _launch(engines: Engines) -> float:
+    """Charge the host a launch and return the host's time after the launch."""
     global _now
     if not _real:
         _now += engines.spec.launch

@@ -178,7 +178,7 @@ class Names:
             functions |= {one: f"{place}.{key}" for key, value in held.items() if (one := function_in(value))}
             if not held:
                 continue
-            new = _shadowing(owner) - space.keys() - COUNTED if closed else frozenset()
+            new = _find_shadowing(owner) - space.keys() - COUNTED if closed else frozenset()
             keys = [*(held | dict.fromkeys(space) if closed else held), next(iter(held))]
             take = operator.itemgetter(*keys)  # one key alone would not give a tuple
             self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
@@ -192,11 +192,11 @@ class Names:
         if self.versions.same(self.unchanged):
             return ""
         now = self.versions.now()
-        found = self._compared(self.versions.differing(self.unchanged))
+        found = self._find_changed(self.versions.differing(self.unchanged))
         self.unchanged = None if found else now
         return found
 
-    def _compared(self, where: Iterable[int]) -> str:
+    def _find_changed(self, where: Iterable[int]) -> str:
         # By `is`, since an object that equals everything must not pass; in C, since this runs often.
         for number in where:
             place, space, take, values, keys, size, new = self.spaces[number]
@@ -216,7 +216,7 @@ class Names:
         return "" if found is None else self.places[found]
 
 
-def _shadowing(owner: object) -> frozenset[str]:
+def _find_shadowing(owner: object) -> frozenset[str]:
     if isinstance(owner, type):
         return frozenset(EQUALS).union(*(vars(base) for base in owner.__mro__[1:]))
     return _BUILTIN_NAMES
@@ -291,7 +291,7 @@ class Seal:
         apart = tuple(f"devlab.checks.{name}" for name in APART)
         runs = {place: one for place, one in _places(NEAR + judged).items() if not _within(place, apart)}
         near = runs | classes
-        used = _named_in(near)
+        used = _list_names(near)
         self.near = (
             Names(near, _is_fixed, closed=True),
             Names(_tables(near), lambda key, value: True),
@@ -403,7 +403,7 @@ def _is_fixed(key: str, value: object) -> bool:
     return isinstance(value, CALLABLE) or key.isupper()
 
 
-def _named_in(places: Mapping[str, object]) -> set[str]:
+def _list_names(places: Mapping[str, object]) -> set[str]:
     """Return every name and attribute that the functions of modules and classes mention."""
     found = (function_in(value) for owner in places.values() for value in vars(owner).values())
     waiting, names = {one.__code__ for one in found if one}, set()
