@@ -96,7 +96,7 @@ def holder(error: BaseException) -> str:
 def is_printed(name: str, answer: object) -> bool:
     """Tell whether an answer is what a notebook of the course prints: a program to mend, a demonstration.
 
-    Whoever runs that cell has tried nothing yet. False where the installation carries no notebooks.
+    A learner who runs that cell has tried nothing yet. False where the installation carries no notebooks.
     """
     own = _own(answer)
     return bool(own) and any(_alike(own, printed) for printed in _printed_codes(name))

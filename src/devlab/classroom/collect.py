@@ -25,7 +25,7 @@ from devlab.classroom.handout import Handout
 from devlab.classroom.owners import Owned, owners
 from devlab.classroom.results import plain
 
-# How many bytes are read of one student, since a zip of some kilobytes may unpack to any size, and as how
+# The most bytes that are read of a student, since a zip of some kilobytes may unpack to any size, and as how
 # many bytes a smaller file counts.
 MOST_BYTES, LEAST_BYTES = 2**30, 50_000
 TOO_MUCH = "too much was handed in beside it to be read: ask for the notebook itself"
@@ -165,7 +165,7 @@ def _read(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> S
     except Unreadable as problem:
         return replace(given, problem=str(problem))
     known = {name: handout.known(notebook) for name, handout in handouts.items()}
-    # Of assignments that fit equally well, the one in its path counts.
+    # Of assignments that fit equally well, the assignment that the path names counts.
     best = max(known, key=lambda name: (known[name], name == owned.assignment), default="")
     if not best or not known[best]:
         what = given.assignment or "the course"

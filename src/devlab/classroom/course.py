@@ -11,7 +11,7 @@ from devlab import carried
 from devlab.classroom import handout
 from devlab.classroom.handout import Handout
 
-# Zip files hold a time for each member: this one, so that the same course gives the same bytes.
+# The time of every member of a zip file, so that the same course gives the same bytes.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 

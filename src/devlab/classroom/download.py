@@ -173,14 +173,14 @@ def zip_name(info: zipfile.ZipInfo) -> str:
         return info.filename
 
 
-# What systems and tools leave beside a student's files; no student handed it in.
+# Files that systems and tools leave beside a student's files; no student handed them in.
 RUBBISH = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__", ".git"}
 # Endings under which a zip is opened: browsers and people rename zips. An office document is a zip, too, and
 # is not opened.
 ARCHIVES = (".zip", ".ipynb", ".txt", ".json")
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz")
 DEEPEST = 5
-DEEPEST_FOLDER = 60  # folders inside each other; what lies deeper is listed and not read
+DEEPEST_FOLDER = 60  # folders inside each other; deeper files are listed and not read
 TOO_DEEP = f"more than {DEEPEST_FOLDER} folders lie inside each other here: ask for the notebook itself"
 # A student's notebook with many pictures has some megabytes; a zip of zeros unpacks to anything.
 LARGEST = 50 * 2**20
@@ -190,7 +190,7 @@ MOST_CELLS = 10_000  # in a notebook
 # How many files, and how many bytes of zips, may come out of the zips inside a zip: out of each that lies in
 # it directly (with those inside it), and out of all together.
 SHARE, WHOLE = (5_000, 200 * 2**20), (500_000, 2 * 2**30)
-# The zips that `keep_open` keeps open, and what closes them.
+# The zips that `keep_open` keeps open, and the stack that closes them.
 _kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
@@ -313,7 +313,7 @@ def _open(file: File, content: Path | bytes, depth: int = 0, share: Share | None
         yield _with(file, f"zips are nested more than {DEEPEST} deep: ask for the notebook itself")
         return
     try:
-        if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # to read its list takes seconds
+        if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # its list takes seconds
             raise Unreadable(f"it has more than {MOST:,} files")
         with zipfile.ZipFile(_stream(content)) as zipped:
             infos = [info for info in zipped.infolist() if not info.is_dir()]
@@ -461,7 +461,7 @@ def _time_of(info: zipfile.ZipInfo) -> float:
 
 
 AGAIN = "ask for the .ipynb file (in JupyterLab: File, Download)"
-# The first bytes of files that students hand in by mistake, and what to say of each.
+# The first bytes of files that students hand in by mistake, and the remark on each.
 KINDS = (
     (b"%PDF", f"this is a PDF: {AGAIN}"),
     (b"PK", f"this is a zip archive or an office document: {AGAIN}"),

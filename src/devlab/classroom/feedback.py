@@ -211,7 +211,7 @@ def write(records: Sequence[Record], folder: Path) -> Written:
     folder.mkdir(parents=True, exist_ok=True)
     grades, exercises = folder / "grades.csv", folder / "exercises.csv"
     grades.write_text(results.nbgrader_csv(records), encoding="utf-8", newline="")
-    # People open this one: without the mark in front (utf-8-sig), Excel takes UTF-8 for an old code page.
+    # Without the mark in front (utf-8-sig), Excel takes UTF-8 for an old code page.
     exercises.write_text(results.exercises_csv(records), encoding="utf-8-sig", newline="")
     titles = {name: title_of(name) for name in {record.assignment for record in records}}
     pages, problems = [], []

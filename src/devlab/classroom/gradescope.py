@@ -77,7 +77,7 @@ def run(root: str, devlab: Callable[[list[str]], int]) -> None:
     """
     folder = Path(root)
     with tempfile.TemporaryDirectory() as work:
-        # All files are one student's: of several notebooks the one with work in it counts.
+        # All files are one student's: of several notebooks the notebook that holds work counts.
         shutil.copytree(folder / "submission", Path(work) / "in" / "submission")
         out = Path(work) / "out" / "results.jsonl"
         where = ["--course", str(folder / "source" / "course"), "--out", str(out), "--jobs", "1"]
@@ -105,7 +105,7 @@ def results_json(record: Record) -> str:
         "output": "\n".join(notes),
         "output_format": "text",
         "visibility": "visible",
-        # Students do not see what was printed during grading: code could print the numbers it was judged by.
+        # Students do not see the output of grading: their code could print the numbers that judge it.
         "stdout_visibility": "hidden",
         "tests": [_test(position, one) for position, one in enumerate(record.exercises, start=1)],
         "extra_data": {

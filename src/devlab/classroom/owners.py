@@ -22,7 +22,7 @@ from devlab.classroom.download import (
     without,
 )
 
-CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names look like its own
+CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names look like Canvas's names
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _find_owner(
         return Owned(file, student, (*file.parts[:at], folder), told=True, **facts)
     stem = _plain_stem(part)
     student = names.get(file, "")
-    if not student and file in names:  # nothing but the assignment: it lies in its student's folder
+    if not student and file in names:  # the name is the assignment's: the file lies in its student's folder
         key = (str(file.path.absolute().parent), *file.parts[:at])
         return Owned(file, _folder_of(file, assignments), key, **facts)
     return Owned(file, student or safe(stem), (*file.parts[:at], stem), **facts)

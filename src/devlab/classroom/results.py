@@ -18,7 +18,7 @@ from devlab.checks.result import Outcome
 from devlab.classroom.download import whole
 
 OF_ROWS = frozenset(map(str, Outcome))
-# What may come of an exercise: a verdict of devlab's, or an end that its process came to.
+# The outcomes of an exercise: devlab's verdicts, and the ways in which its process may end.
 OUTCOMES = OF_ROWS | {"timeout", "killed", "memory", "grader error"}
 # Outcomes that tell nothing of an answer: the grader failed, or the machine could not judge it.
 UNJUDGED = ("grader error", "skipped")
@@ -160,7 +160,7 @@ def read_all(paths: Iterable[Path]) -> Iterator[Record]:
     yield from latest.values()
 
 
-# The columns of `nbgrader export`, in its order: a program that reads nbgrader's file can read this one.
+# The columns of `nbgrader export`, in its order: a program that reads nbgrader's file can read ours.
 COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email")
 COLUMNS += ("raw_score", "late_submission_penalty", "score", "max_score")
 # A sign and words for each outcome. The words alone say all that the colours say.

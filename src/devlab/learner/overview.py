@@ -28,8 +28,8 @@ TRACK = "var(--jp-border-color2, #8885)"
 def render(standing: Standing, alone: bool = False) -> str:
     """Return the overview as HTML that reads in light and dark themes and needs no style sheet.
 
-    The lesson that is next stands open. In a page that stands `alone` each of them does, as paper needs it,
-    and nothing links to the learner's notebooks.
+    The lesson that is next stands open. A page that stands `alone` has every lesson open, so that all print,
+    and has no links to the learner's notebooks.
     """
     lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
     notes = [escape(note) for note in (*standing.notes(), *([] if alone else [HOW_TO_SAVE]))]

@@ -328,7 +328,7 @@ class Standing:
     def next_line(self) -> Line | None:
         """Return the first exercise not passed, from the lesson worked on last, then from the beginning.
 
-        Whoever skips what they know is not sent back to it before the rest is done.
+        A learner who skips a known exercise is not sent back to it before the rest is done.
         """
         latest = max(self.lines, key=lambda line: line.record.latest, default=None)
         if latest is None:

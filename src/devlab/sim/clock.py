@@ -22,7 +22,7 @@ from devlab.sim import events, specs
 
 
 class Queue:
-    """A stream as the clock sees it: until when the stream is busy, and when its last work began."""
+    """A stream as the clock sees it: the time at which its work ends, and at which its last work began."""
 
     __slots__ = ("began_at", "free_at", "stream_id")
 
@@ -59,7 +59,7 @@ TURN = 1e-3
 
 devices = [Engines(specs.CUDA_LIKE) for _ in range(specs.COUNT)]
 _now = 0.0
-_waited = 0.0  # until when the host has waited
+_host_blocked_until = 0.0  # the end of the host's last wait
 _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
@@ -90,8 +90,8 @@ def now() -> float:
 
 
 def ended_until() -> float:
-    """Return until when work has ended for certain: because the host waited, or long ago by real waits."""
-    return max(_waited, now() - LANDS_AFTER) if _real else _waited
+    """Return the time up to which all work has ended: the host's last wait, or a past time by real waits."""
+    return max(_host_blocked_until, now() - LANDS_AFTER) if _real else _host_blocked_until
 
 
 def real_waits(on: bool = True) -> None:
@@ -140,13 +140,13 @@ def _finish() -> None:
 
 def reset() -> None:
     """Let every device finish, and set every clock to zero."""
-    global _now, _origin, _waited
+    global _now, _origin, _host_blocked_until
     _finish()
     for engines in devices:
         engines.compute = engines.copy_in = engines.copy_out = 0.0
         for queue in engines.queues:
             queue.free_at = queue.began_at = 0.0
-    _now = _waited = 0.0
+    _now = _host_blocked_until = 0.0
     _origin = time.perf_counter()
 
 
@@ -166,7 +166,7 @@ def spend_pinning(index: int, size: int) -> None:
 
 def wait_until(moment: float) -> None:
     """Bring the host's time up to `moment`, and deliver the copies that have arrived by then."""
-    global _now, _waited
+    global _now, _host_blocked_until
     if _real:
         remaining = moment - now()
         if remaining > 0:
@@ -175,8 +175,8 @@ def wait_until(moment: float) -> None:
         if len(_hosts) > 1:
             _give_turns()
         _now = max(_now, moment)
-    if moment > _waited:
-        _waited = moment
+    if moment > _host_blocked_until:
+        _host_blocked_until = moment
     if _arrivals:
         deliver()
 

@@ -19,7 +19,7 @@ from devlab.classroom.handout import Handout, grade_facts, grade_id_of, without_
 # A line that only IPython understands: a magic, a shell command or a question; and a name set to its result.
 _ASIDE = re.compile(r"^(\s*)(?:[%!?].*|[\w.]+\?\??\s*)$")
 _ASSIGNED = re.compile(r"^(\s*[\w., ]+=)\s*[%!].*$")
-# What stands before lines that were copied from an interpreter.
+# The prompts before lines that were copied from an interpreter.
 _PROMPT = re.compile(r"^(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\s*\.\.\.: ?)")
 
 

@@ -40,7 +40,7 @@ class Checker:
         # For each row on each device: whether a replay can judge the row, whether the row looks at more than
         # results, and the reference's calls.
         self.known: dict[str, list[tuple[bool, bool, list]]] = {}
-        # What `check` says of the reference's own verdict, by its digest.
+        # The answer of `check` about the reference's own verdict, by the verdict's digest.
         self.alike: dict[str, dict] = {}
 
     def learn(self, name: str, verdict: dict) -> None:
@@ -167,7 +167,7 @@ def import_modules(names: Sequence[str]) -> None:
     for name in names:
         try:
             importlib.import_module(name)
-        except Exception:  # a module that another one makes as it runs cannot be imported by its name
+        except Exception:  # a module that another module makes as it runs cannot be imported by its name
             continue
 
 

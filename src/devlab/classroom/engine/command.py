@@ -84,7 +84,7 @@ def end_like_ctrl_c() -> Iterator[None]:
 def write(graded: Iterator[Record], out: Path, total: int) -> None:
     """Add records to a file, a line each, as they come, and show them; `total` says how many will come."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    # A line that an interrupted run left unfinished must not swallow the next one.
+    # A line that an interrupted run left unfinished must not swallow the next line.
     torn = out.exists() and out.stat().st_size > 0 and not out.read_bytes().endswith(b"\n")
     with contextlib.closing(graded), out.open("a", encoding="utf-8") as stream, show_lines(total) as show:
         stream.write("\n" if torn else "")

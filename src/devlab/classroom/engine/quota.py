@@ -167,7 +167,7 @@ def end(root: int, grace: float = 0.0) -> None:
     For `grace` seconds they may end by themselves, as most do: to look for processes takes longer.
     """
     deadline, stopped = time.monotonic() + grace, set()
-    # A process that a look missed may sleep for long: so this never waits for one process, but looks again.
+    # A process that a look missed may sleep for long, so the loop looks again and awaits no single process.
     while not _all_reaped():
         if time.monotonic() >= deadline:
             _halt(root, stopped)
@@ -248,7 +248,7 @@ def _unless_ended(process: int) -> Iterator[None]:
         yield
     except PermissionError:
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{process}/statm").read_bytes().split()[0] != b"0":  # it still has memory
+            if Path(f"/proc/{process}/statm").read_bytes().split()[0] != b"0":  # the process still has memory
                 raise
     except OSError:
         pass

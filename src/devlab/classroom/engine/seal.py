@@ -144,7 +144,7 @@ _Three = ctypes.c_char * struct.calcsize("PPP")
 OFFSET = _where()
 
 
-# By defining one of these a student's class decides what its objects equal, or what type they are.
+# A student's class that defines one of these methods decides what its objects equal, or their type.
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
 # Rows put counters in the place of these two methods of a tensor; nothing that judges uses them.
@@ -183,7 +183,7 @@ class Names:
             take = operator.itemgetter(*keys)  # one key alone would not give a tuple
             self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
         self.versions = Versions(space for _, space, *_ in self.spaces)
-        self.unchanged = self.versions.now()  # those at which all was last seen to be as it should be
+        self.unchanged = self.versions.now()  # the versions at which nothing was changed
         self.places, self.functions = list(functions.values()), list(functions)
         self.insides = Insides(self.functions)
 
@@ -232,7 +232,7 @@ def function_in(value: object) -> types.FunctionType | None:
 # The modules that judging calls: a change of other modules does not reach a verdict.
 CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "builtins", "inspect")
 CALLED += ("contextlib", "dis", "json", "os", "io", "random")
-# Of devlab's own modules these, and the judged lessons, run between a call and its verdict.
+# These modules of devlab, and the judged lessons, run between a call and its verdict.
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # These modules of devlab.checks do not: they are compared before and after each exercise alone.
 APART = ("check", "help")
@@ -321,7 +321,7 @@ class Seal:
         known, came = self.known, self.came()
         if self.broken() or any(name.startswith(self.sealed) for name in came):
             self.note()
-        elif came:  # the record only lists other modules; to take all of it anew takes long
+        elif came:  # the record only lists other modules; taking the whole record anew takes long
             self.modules |= came.keys()
             self.imported = self.imports.now()
         known.update(one for one in made if isinstance(one, type))
