@@ -37,7 +37,7 @@ def kernel(name: str):
     run = None
     refusals = assertions.REFUSALS if operators.short(name) in assertions.ASSERTIONS else ()
 
-    def built_on_first_call(*args, **kwargs):
+    def build_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
             run = _build(name)
@@ -52,7 +52,7 @@ def kernel(name: str):
         assertions.note(name, index, reason, args)
         return result
 
-    return built_on_first_call
+    return build_on_first_call
 
 
 def _build(name: str):

@@ -139,12 +139,12 @@ def show_lines(total: int) -> Iterator[Callable[[str], None]]:
     """
     numbers = itertools.count(1)
 
-    def numbered(text: str) -> str:
+    def number_line(text: str) -> str:
         return f"{next(numbers):{len(str(total))}}/{total}  {printable(text)}"
 
     bar = _bar() if sys.stdout.isatty() else None
     if bar is None:
-        yield lambda text: print(numbered(text), flush=True)
+        yield lambda text: print(number_line(text), flush=True)
         return
     from rich.text import Text  # a name in [brackets] is no style
 
@@ -152,7 +152,7 @@ def show_lines(total: int) -> Iterator[Callable[[str], None]]:
         task = bar.add_task("", total=total)
 
         def show(text: str) -> None:
-            bar.console.print(Text(numbered(text)), soft_wrap=True)
+            bar.console.print(Text(number_line(text)), soft_wrap=True)
             bar.advance(task)
 
         yield show
