@@ -10,7 +10,7 @@ from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
 
-from devlab.classroom.handout import revived
+from devlab.classroom.handout import revive_programs
 from factory.reading import Source
 
 STUB = 'raise NotImplementedError("your code here")'
@@ -38,7 +38,7 @@ def mark(source: Source, points: Points) -> None:
         if not all(marker in cell.source for marker in (BEGIN, END)):
             raise source.error(cell, f"{name} has no solution to clear; put it between {BEGIN} and {END}")
         try:
-            revived(re.sub(rf"{BEGIN}.*?{END}", STUB, cell.source, flags=re.DOTALL))
+            revive_programs(re.sub(rf"{BEGIN}.*?{END}", STUB, cell.source, flags=re.DOTALL))
         except ValueError as problem:
             raise source.error(cell, f"{name}: {problem}") from problem
         if source.cells.index(checks[name]) < source.cells.index(cell):
@@ -68,7 +68,7 @@ def cleared(notebook: NotebookNode) -> NotebookNode:
     notebook, _ = ClearSolutions(config=config).preprocess(notebook, {})
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.source = revived(cell.source)
+            cell.source = revive_programs(cell.source)
             cell.outputs, cell.execution_count = [], None
     return notebook
 

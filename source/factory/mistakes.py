@@ -17,7 +17,7 @@ from bank import ANSWERS, Answer, load
 
 from devlab.checks import known, scenes, time_limits
 from devlab.checks.exercise import Exercise, exercises, find
-from devlab.checks.settings import fresh_defaults, preserved_state
+from devlab.checks.settings import fresh_defaults, preserve_state
 from devlab.checks.trial import Trial
 from devlab.devices import simulated_accelerators
 
@@ -71,7 +71,7 @@ def add_entry(
     """Add what a wrong answer shows first that differs from ours, on a device, to the places of its row."""
     others = tuple(other for other in DEVICES if other != device)
     trial = Trial(answer.code, one.exercise.signature, device, others)
-    with preserved_state(), time_limits.watched(), warnings.catch_warnings(action="ignore"):
+    with preserve_state(), time_limits.watch_calls(), warnings.catch_warnings(action="ignore"):
         try:
             found = find_entry(one, trial)
         except time_limits.TooLong:

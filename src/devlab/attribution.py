@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 _OURS = str(Path(__file__).parent)
-_SHOW = "_showwarnmsg"  # what Python calls with each warning that its filters let pass
+_SHOW = "_showwarnmsg"  # Python calls it with each warning that the filters let pass
 
 
 def point_at_callers() -> None:
@@ -27,7 +27,7 @@ def point_at_callers() -> None:
     def show_at_caller(said: warnings.WarningMessage) -> None:
         frame = sys._getframe(1) if said.filename.startswith(_OURS) else None
         while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-            # Python has noted that this line warned. It may have to warn again, for another caller.
+            # Python has noted that this line warned; the line may have to warn again, for another caller.
             frame.f_globals.get("__warningregistry__", {}).clear()
             frame = frame.f_back
         if frame is None:

@@ -21,7 +21,7 @@ def start(*, account: bool = False) -> torch.device:
     time, so that `time.perf_counter()` sees them. Tracebacks of uncaught errors leave out the simulator's own
     frames, in a notebook and in a script.
     """
-    found, problem = _found(with_account if account else accelerators)
+    found, problem = _find(with_account if account else accelerators)
     device = found[0] if found else torch.device("cpu")
     _begin(device, introduce(device), problem)
     return device
@@ -32,9 +32,9 @@ def start_two() -> tuple[torch.device, torch.device]:
 
     They are two real ones where there are two, and otherwise the two simulated ones.
     """
-    found, problem = _found(two)
+    found, problem = _find(two)
     found = found or [torch.device("cpu")]
-    first, second = found[0], found[-1]  # one and the same where there is only one, as under Apple's rules
+    first, second = found[0], found[-1]  # twice the same device where it is alone, as under Apple's rules
     if first.type == "sim":
         words = f"{first} and {second}, simulated accelerators (no two GPUs in use)"
     else:
@@ -43,7 +43,7 @@ def start_two() -> tuple[torch.device, torch.device]:
     return first, second
 
 
-def _found(which: Callable[[], list[torch.device]]) -> tuple[list[torch.device], str]:
+def _find(which: Callable[[], list[torch.device]]) -> tuple[list[torch.device], str]:
     """Return the devices that a function finds, and why there are none."""
     try:
         return which(), ""

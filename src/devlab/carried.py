@@ -3,7 +3,7 @@
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-# Each kind: its folder in the wheel, below devlab/course (by pyproject.toml), and its folder in a clone.
+# The folder of each kind in the wheel, below devlab/course (by pyproject.toml), and in a clone.
 FOLDERS = {
     "exercise sources": ("exercises", "source/exercises"),
     "lessons": ("notebooks", "notebooks"),

@@ -193,7 +193,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from devlab.classroom import course
-    from devlab.classroom.collect import collect, put
+    from devlab.classroom.collect import collect, write
 
     folder, paths = Path(arguments.course), [Path(path) for path in arguments.submissions]
     if missing := [str(path) for path in paths if not path.exists()]:
@@ -204,7 +204,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     except course.CourseError as problem:
         print(problem, file=sys.stderr)
         return 1
-    listed = put(found, folder)
+    listed = write(found, folder)
     print(f"{found.text()}\nEvery file is listed in {listed}")
     return 1 if found.problems else 0
 
@@ -222,7 +222,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
     files = [Path(path) for path in arguments.results]
     try:
-        records = list(results.read(files))
+        records = list(results.read_all(files))
         if (arguments.gradescope or arguments.markdown) and len(records) != 1:
             print(f"Each of these files holds one submission, and there are {len(records)}.", file=sys.stderr)
             return 1

@@ -1,4 +1,4 @@
-"""Hands notebooks to JupyterLab with this Python's version in them, so that opening one changes nothing.
+"""Hands notebooks to JupyterLab with this Python's version in them, so that opening them changes nothing.
 
 JupyterLab writes the kernel's version into an open notebook as soon as the kernel runs, and asks later
 whether to save the change. The stored notebooks cannot hold the version of every learner's Python.

@@ -78,7 +78,7 @@ def accelerators() -> "list[torch.device]":
     return chosen
 
 
-# What a module such as torch.cuda tells of a device's memory; torch.mps has other names, and fewer.
+# The functions of a module such as torch.cuda that tell about a device's memory; torch.mps has fewer.
 ACCOUNT = (
     "memory_allocated",
     "max_memory_allocated",
@@ -106,7 +106,7 @@ def with_account() -> "list[torch.device]":
         limit = () if device.type == "sim" else ("set_per_process_memory_fraction",)
         return all(hasattr(torch.get_device_module(device), name) for name in ACCOUNT + limit)
 
-    return [device for device in accelerators() if keeps(device)] or _simulated_from_now_on()
+    return [device for device in accelerators() if keeps(device)] or _simulate_from_now_on()
 
 
 def two() -> "list[torch.device]":
@@ -118,10 +118,10 @@ def two() -> "list[torch.device]":
     2
     """
     found = accelerators()
-    return (found if len(found) > 1 else _simulated_from_now_on())[:2]
+    return (found if len(found) > 1 else _simulate_from_now_on())[:2]
 
 
-def _simulated_from_now_on() -> "list[torch.device]":
+def _simulate_from_now_on() -> "list[torch.device]":
     """Return the simulated devices, which this process then uses for everything."""
     os.environ["DEVLAB_DEVICE"] = "sim"
     return simulated_accelerators()
@@ -232,7 +232,7 @@ def _memory_of(device: "torch.device") -> str:
 
 
 class Devices(Panel):
-    """The table that `devlab.devices()` shows; `here` holds one entry a device."""
+    """The table that `devlab.devices()` shows; `here` holds an entry for each device."""
 
     def __init__(self, here: list[Here]):
         self.here = here

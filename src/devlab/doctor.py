@@ -19,7 +19,7 @@ OLD_CHIPS = (
 # The oldest macOS on which torch 2.13 uses Apple's GPU.
 OLDEST_MACOS = (14,)
 
-# What nvidia-smi says when it cannot list the GPUs, what has happened then, and the cure.
+# The words of nvidia-smi when it cannot list the GPUs, their cause, and the cure.
 DRIVER_TROUBLES = (
     (
         "Driver/library version mismatch",
@@ -60,7 +60,7 @@ DRIVER_TROUBLES = (
     ("did not answer within", "the NVIDIA driver hangs", "restart the machine"),
 )
 
-# What an import of PyTorch says when it fails, and the cure.
+# The words of a failed import of PyTorch, and the cure.
 REINSTALL = "install PyTorch into a fresh environment, as the README says, and devlab beside it"
 IMPORT_TROUBLES = (
     ("No module named", "install what is missing, as the README says, {where}"),
@@ -85,7 +85,7 @@ IMPORT_TROUBLES = (
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: what it is, in one sentence, and its cure."""
+    """A fault of the installation: its name, the fault in a sentence, and its cure."""
 
     name: str
     what: str
@@ -188,7 +188,7 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _hidden(facts: Facts) -> Problem | None:
+def _hidden_devices(facts: Facts) -> Problem | None:
     visible = facts.visible_devices
     if visible is None or facts.usable or not (facts.gpus and facts.cuda_build and facts.driver):
         return None
@@ -269,7 +269,7 @@ def _build_for(capability: str) -> str:
 def _runs(capability: str, architectures: list[str]) -> bool:
     """Tell whether kernels for some architectures run on a chip.
 
-    Binary ones run where PyTorch's own table DEVICE_REQUIREMENT says, portable ones on all later chips.
+    Binary kernels run where PyTorch's own table DEVICE_REQUIREMENT says, portable ones on all later chips.
 
     >>> _runs("8.6", ["sm_80"]), _runs("8.7", ["sm_80"]), _runs("12.0", ["compute_90"])
     (True, False, True)
@@ -286,7 +286,7 @@ def _runs(capability: str, architectures: list[str]) -> bool:
 
 
 def _dead_gpu(facts: Facts) -> Problem | None:
-    explained = (_driver_trouble, _no_driver, _old_driver, _hidden)
+    explained = (_driver_trouble, _no_driver, _old_driver, _hidden_devices)
     if not (facts.gpus and facts.cuda_build) or facts.usable or any(check(facts) for check in explained):
         return None
     return Problem(
@@ -395,7 +395,7 @@ CHECKS = (
     _driver_trouble,
     _no_driver,
     _old_driver,
-    _hidden,
+    _hidden_devices,
     _lost_devices,
     _dead_gpu,
     _dead_amd_gpu,

@@ -60,8 +60,8 @@ class Facts:
     prefix: str
     active: str
     torch: str
-    torch_error: str = ""  # what importing NumPy and PyTorch said, where that fails
-    torch_file: str = ""  # the file that `import torch` finds, where importing it fails
+    torch_error: str = ""  # the error of importing NumPy and PyTorch
+    torch_file: str = ""  # the file that a failing `import torch` finds
     cuda_build: str = ""
     hip_build: str = ""
     mps_built: bool = False
@@ -74,7 +74,7 @@ class Facts:
     gpus: list[str] = field(default_factory=list)
     other_gpus: list[str] = field(default_factory=list)
     driver: str = ""
-    driver_error: str = ""  # what nvidia-smi said in place of a list
+    driver_error: str = ""  # the words of nvidia-smi in place of a list
     visible_devices: str | None = None
     cuda_error: str = ""
     devices: list[Device] = field(default_factory=list)

@@ -13,7 +13,7 @@ from pathlib import Path
 from devlab import carried
 from devlab.borrowed import with_install_cell
 
-# The folders of a learner's course, and what is carried for each.
+# The folders of a learner's course, and the kind of carried file for each.
 CARRIED = {"notebooks": "lessons", "exercises": "exercises", "docs": "pages"}
 FIRST = "notebooks/00_start_here.ipynb"
 # The class that hands JupyterLab its notebooks: see devlab.contents.
@@ -64,7 +64,7 @@ def lay_out(folder: Path, colab: bool = False) -> Laid:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         ledger = _ledger(folder)
-        for name, source in _carried().items():
+        for name, source in _find_carried().items():
             content = source.read_bytes()
             if colab and source.suffix == ".ipynb":
                 content = with_install_cell(content)
@@ -97,11 +97,11 @@ def _ledger(folder: Path) -> dict[str, str]:
     try:
         known = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}  # lost or damaged: what differs counts as the learner's, and is kept
+        return {}  # lost or damaged: every file that differs counts as the learner's and is kept
     return known if isinstance(known, dict) else {}
 
 
-def _carried() -> dict[str, Path]:
+def _find_carried() -> dict[str, Path]:
     """Return the files that this installation carries, by their place in the course."""
     found = {f"{place}/{path.name}": path for place, kind in CARRIED.items() for path in carried.files(kind)}
     if FIRST not in found:

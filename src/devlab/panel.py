@@ -10,7 +10,7 @@ from dataclasses import dataclass
 WRAPPED = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0"
 # Said by a screen reader, not shown to the eye.
 UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
-# The bar of a card that judges nothing; it stands out from either theme (tests/test_palette.py).
+# The bar of a card that judges nothing; this grey stands out from either theme (tests/test_palette.py).
 QUIET = "#808080"
 # The looks of a cell: the label of a row.
 LABEL = 'style="text-align:left;font-weight:normal"'
@@ -44,7 +44,7 @@ class Panel:
 
     def html(self) -> str:
         """Return the whole content as HTML that needs no style sheet and no script."""
-        return preformatted(self.text())
+        return preformat(self.text())
 
     def show(self) -> None:
         """Show it where the reader is: rich output in a notebook, printed text elsewhere."""
@@ -60,12 +60,32 @@ class Panel:
         display({"text/plain": self.text(), "text/html": shown}, raw=True)
 
     def _ipython_display_(self) -> None:
-        # A panel is shown when it is made. As a cell's last value it would appear a second time.
+        # A panel is shown when it is made, so as a cell's last value it must not appear a second time.
         if self._shown_in_cell != notebook_shell().execution_count:
             self.show()
 
     def __str__(self) -> str:
         return self.text()
+
+
+def page(title: str, style: str, body: str) -> str:
+    """Return a page of HTML with a title, a style sheet and a body; it loads nothing from elsewhere."""
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
 
 
 def card(content: str, accent: str) -> str:
@@ -98,19 +118,19 @@ def prose(text: str) -> str:
     return CODE.sub(r"<code>\1</code>", escape(text))
 
 
-def listed(words: list[str]) -> str:
+def join_words(words: list[str]) -> str:
     """Write a list as prose does.
 
-    >>> listed(["x"]), listed(["x", "y"]), listed(["x", "y", "z"])
+    >>> join_words(["x"]), join_words(["x", "y"]), join_words(["x", "y", "z"])
     ('x', 'x and y', 'x, y and z')
     """
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def preformatted(text: str) -> str:
+def preformat(text: str) -> str:
     """Return the text as an HTML block that keeps its line breaks and wraps long lines between words.
 
-    >>> preformatted("x = 1") == f'<pre style="{WRAPPED}">x = 1</pre>'
+    >>> preformat("x = 1") == f'<pre style="{WRAPPED}">x = 1</pre>'
     True
     """
     return f'<pre style="{WRAPPED}">{escape(text)}</pre>'

@@ -96,12 +96,12 @@ def device(request: pytest.FixtureRequest) -> "Iterator[torch.device]":
             "argument `device`. It cannot do so for a unittest.TestCase, nor for request.getfixturevalue.",
             pytrace=False,
         )
-    place = _named(request.param)
-    with _births_remembered(place), _left_as_found(place):
+    place = _device_of(request.param)
+    with _remember_births(place), _leave_as_found(place):
         yield place
 
 
-def _named(given) -> "torch.device":
+def _device_of(given) -> "torch.device":
     """Return a device that a project's own `parametrize(..., indirect=True)` may have given by name."""
     import torch
 
@@ -119,7 +119,7 @@ def two_devices(request: pytest.FixtureRequest) -> "Iterator[tuple[torch.device,
     pair = next(((a, b) for a, b in itertools.pairwise(found) if a.type == b.type), None)
     if pair is None:
         pytest.skip("two_devices: two accelerators of one kind are needed; --devlab sim has them")
-    with _births_remembered(pair[0]), _left_as_found(*pair):
+    with _remember_births(pair[0]), _leave_as_found(*pair):
         yield pair
 
 
@@ -156,16 +156,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_teardown(item: pytest.Item):
     """Raise after a test what a simulated device noticed in it and no wait reported; the next begins anew.
 
-    On CUDA one such error would fail all tests that follow. A test that never simulated has none.
+    On CUDA such an error would fail all tests that follow. A test that used no simulated device has none.
     """
     late = None
     try:
         return (yield)
     finally:
         if "devlab.sim.assertions" in sys.modules:
-            from devlab.checks.calls import noticed
+            from devlab.checks.calls import settle_devices
 
-            late = noticed()
+            late = settle_devices()
         if late and not late.failure.heard:
             raise late
 
@@ -185,14 +185,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
 
 
 @contextlib.contextmanager
-def _left_as_found(*devices: "torch.device") -> Iterator[None]:
+def _leave_as_found(*devices: "torch.device") -> Iterator[None]:
     """Put back after a test the default device, and the current device and streams of an accelerator."""
     import torch
 
     before = torch.get_default_device()
     with contextlib.ExitStack() as stack:
         for kind in {device.type for device in devices} - {"cpu"}:
-            stack.enter_context(_current_kept(kind))
+            stack.enter_context(_keep_current(kind))
         try:
             yield
         finally:
@@ -204,11 +204,11 @@ def _left_as_found(*devices: "torch.device") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _current_kept(kind: str) -> Iterator[None]:
+def _keep_current(kind: str) -> Iterator[None]:
     if kind == "sim":
-        from devlab.sim.switches import kept
+        from devlab.sim.switches import keep_switches
 
-        with kept():
+        with keep_switches():
             yield
         return
     import torch
@@ -227,7 +227,7 @@ def _current_kept(kind: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _births_remembered(device: "torch.device") -> Iterator[None]:
+def _remember_births(device: "torch.device") -> Iterator[None]:
     """Remember in a block where tensors are made, so that an explanation can name the line that made them."""
     from devlab.explaining import births
 

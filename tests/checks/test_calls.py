@@ -8,9 +8,9 @@ import numpy
 import pytest
 import torch
 
-from devlab.checks.calls import Call, Snapshot, named, names_of, require_parameters
+from devlab.checks.calls import Call, Snapshot, name_inputs, names_of, require_parameters
 from devlab.checks.expect import Mismatch
-from devlab.checks.values import copied, describe, on_cpu
+from devlab.checks.values import copy_of, describe, on_cpu
 from devlab.devices import bench
 from devlab.sim import clock
 from devlab.watching.watch import watch
@@ -108,7 +108,7 @@ def test_names_and_refusals_are_those_that_inspect_finds(function, count):
             many = bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
             wanted |= {f"*{place}": one for place, one in enumerate(value)} if many else {name: value}
     names = names_of(function, count)
-    assert named(function, args, names) == named(function, args, None) == wanted
+    assert name_inputs(function, args, names) == name_inputs(function, args, None) == wanted
     if refused:
         assert names is None, "it would pass for one that takes them"
         with pytest.raises(Mismatch, match="the parameters are not those of the task"):
@@ -265,7 +265,7 @@ def test_reading_waits_for_the_device():
     x = torch.ones(1000, device="sim:0")
     late = x.to("cpu", non_blocking=True)
     assert not late.any()
-    copied(x)
+    copy_of(x)
     assert not late.any()
     on_cpu(x)
     assert late.all()

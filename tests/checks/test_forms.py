@@ -12,7 +12,7 @@ from devlab.checks.check import BadCall, exercise_of
 from devlab.checks.exercise import find
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Caller
-from devlab.classroom.engine.worker import _judged
+from devlab.classroom.engine.worker import _judge_answer
 from devlab.devices import bench
 
 BEFORE = """
@@ -80,7 +80,7 @@ def test_wrong_answers_in_other_forms_are_judged(cell):
 def test_grading_agrees(cell):
     """`devlab grade` judges the same value under the same name as `devlab.check` does."""
     shown, names = run(cell, "devlab.check(device_of)")
-    graded = _judged(find("device_of"), names["device_of"], True, None, bench(), 0, Caller())
+    graded = _judge_answer(find("device_of"), names["device_of"], True, None, bench(), 0, Caller())
     assert graded["outcome"] == str(shown.outcome)
     assert [label for label, _ in graded["rows"]] == [row.label for row in shown.rows]
 

@@ -8,11 +8,11 @@ from torch.nn import functional
 
 import devlab.sim
 from devlab.checks import expect
-from devlab.checks.calls import noticed
+from devlab.checks.calls import settle_devices
 from devlab.checks.exercise import Exercise
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
-from devlab.checks.settings import preserved_state
+from devlab.checks.settings import preserve_state
 from devlab.classroom.engine import worker
 from devlab.devices import bench
 
@@ -152,7 +152,7 @@ def test_a_notebook_whose_device_failed_is_judged_on_a_sound_one_and_told():
 
 def test_a_block_of_preserved_state_puts_a_failure_back():
     """The block does not see what failed before it, and what follows does not see what failed in it."""
-    with preserved_state():
+    with preserve_state():
         torch.ones(3, device="sim")[torch.tensor([9], device="sim")]
     torch.sim.synchronize()
 
@@ -162,9 +162,9 @@ def test_a_cell_fails_no_later_cell():
     notebook = types.ModuleType("__main__")
     vars(notebook).update(torch=torch, functional=functional)
     cell = "loss = functional.cross_entropy(torch.ones(1, 4, device='sim'), torch.tensor([4], device='sim'))"
-    assert worker._run(cell, "<cell 1>", notebook) == ""
-    assert worker._run("x = torch.ones(3, device='sim').sum().item()", "<cell 2>", notebook) == ""
-    said = worker._run(f"{cell}; loss.item()", "<cell 3>", notebook)
+    assert worker._run_cell(cell, "<cell 1>", notebook) == ""
+    assert worker._run_cell("x = torch.ones(3, device='sim').sum().item()", "<cell 2>", notebook) == ""
+    said = worker._run_cell(f"{cell}; loss.item()", "<cell 3>", notebook)
     assert said.startswith("AcceleratorError: sim error: device-side assert triggered")
-    assert worker._run("x = torch.ones(3, device='sim').sum().item()", "<cell 4>", notebook) == ""
-    assert noticed() is None
+    assert worker._run_cell("x = torch.ones(3, device='sim').sum().item()", "<cell 4>", notebook) == ""
+    assert settle_devices() is None

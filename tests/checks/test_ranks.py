@@ -2,14 +2,16 @@
 
 import importlib
 import itertools
-import pickle
+import os
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 from bank import ANSWERS, load
 
+from devlab import launching
 from devlab.checks.exercise import find
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
@@ -17,9 +19,9 @@ from devlab.lessons import ranks
 
 DATA = [([[1.0]], [[2.0]])] * 2
 
-# Rank 0 has joined the group, and half a second later hears of it; whoever does not wait is done by then.
+# Rank 0 has joined the group, and half a second later hears of it; a rank that does not wait is done by then.
 SLOW_TO_JOIN = """
-import sys, time
+import time
 import torch.distributed as dist
 from devlab.lessons import ranks
 
@@ -28,15 +30,14 @@ joined = dist.init_process_group
 def late(*args, rank, **kwargs):
     joined(*args, rank=rank, **kwargs)
     time.sleep(0 if rank else 0.5)
-    open(f"{sys.argv[1]}/joined{rank}", "w").write(repr(time.time()))
+    open(f"{folder}/joined{rank}", "w").write(repr(time.time()))
 
 dist.init_process_group = late
-ranks._run_group(sys.argv[1], 2)
 """
 
 
-def test_no_rank_begins_before_all_have_joined(tmp_path):
-    """Who ended before would close the connection under the other: seen once in some 300 runs."""
+def test_no_rank_begins_before_all_have_joined(tmp_path, monkeypatch):
+    """A rank that ended before would close the connection under the other: seen once in some 300 runs."""
     folder = str(tmp_path)
 
     def when(rank, world_size, data):
@@ -46,8 +47,10 @@ def test_no_rank_begins_before_all_have_joined(tmp_path):
             file.write(repr(time.time()))
         return []
 
-    (tmp_path / "request").write_bytes(pickle.dumps((sys.path, ranks.ship(when), DATA)))
-    subprocess.run([sys.executable, "-c", SLOW_TO_JOIN, folder], check=True, timeout=60)
+    slow = launching.Launcher(f"folder = {folder!r}\n{SLOW_TO_JOIN}", ranks.LONGEST)
+    monkeypatch.setattr(ranks, "_launcher", slow)
+    assert [report.kind for report in ranks.run(when, DATA)] == ["list", "list"]
+    slow.end()
     times = {
         path.name: float(path.read_text())
         for name in ("joined", "began")
@@ -61,29 +64,69 @@ def test_no_rank_begins_before_all_have_joined(tmp_path):
     [(60, 5, 5), (0.01, 9999, 600)],
     ids=["a machine that stands still", "one that runs"],
 )
-def test_seconds_in_which_the_machine_stood_still_do_not_count(tmp_path, monkeypatch, turn, needed, given):
+def test_seconds_in_which_the_machine_stood_still_do_not_count(monkeypatch, turn, needed, given):
     """A function has six seconds of a machine that runs: `turn` is how long each look at it takes."""
     clock, looks, ended = itertools.count(step=turn), itertools.count(1), []
 
-    def alive() -> bool:
-        return next(looks) < needed
+    def status() -> int | None:
+        return None if next(looks) < needed else 0
 
-    for start in ("_forked", "_spawned"):
-        monkeypatch.setattr(ranks, start, lambda *_: (alive, lambda: ended.append(next(looks))))
-    pretended = SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
-    monkeypatch.setattr(ranks, "time", pretended)
-    ranks._run_group(str(tmp_path), 1)
+    monkeypatch.setattr(launching, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    launching.watch([(status, lambda: ended.append(next(looks)))], ranks.LONGEST, lambda seconds: None)
     assert ended == [pytest.approx(given + 1, abs=3)]
+
+
+@pytest.fixture(params=["forked", "spawned"])
+def way(request, monkeypatch):
+    """How processes start: Windows, which has no fork, spawns them."""
+    monkeypatch.setattr(launching, "FORKS", request.param == "forked" and launching.FORKS)
+
+
+def test_a_process_that_still_runs_is_ended_and_what_it_said_is_kept(way, tmp_path, monkeypatch):
+    """Its exit status is None; that of a process which ended by itself is its own."""
+    monkeypatch.setenv("DEVLAB_TEST", "x")
+    monkeypatch.chdir(tmp_path)
+    slow = launching.Launcher("import devlab", 5)
+    code = (
+        "import time; from os import environ as e, getcwd\n"
+        "print(e['RANK'], e['WORLD_SIZE'], e['DEVLAB_TEST'], getcwd(), flush=True)\n"
+        "sys.exit(3) if e['LOCAL_RANK'] == '0' else time.sleep(60)"
+    )
+    (tmp_path / "said").mkdir()
+    assert slow.run(code, 2, {}, str(tmp_path / "said")) == [3, None]
+    said = [(tmp_path / "said" / f"said{rank}").read_text() for rank in (0, 1)]
+    assert said == [f"{rank} 2 x {tmp_path}\n" for rank in (0, 1)]
+    slow.end()
+
+
+def test_an_interrupted_group_ends_with_its_server(tmp_path, monkeypatch):
+    """After Ctrl-C no process of the group is left, and the next group gets its own answer."""
+    launcher, interrupted = launching.Launcher("import devlab", 60), tmp_path / "began"
+    if not launching.FORKS:
+        pytest.skip("only a server outlives an interrupted call")
+    server = launcher.wake()
+
+    def interrupt(*_: object) -> bytes:
+        while not (interrupted.exists() and interrupted.read_text()):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "stdout", SimpleNamespace(readline=interrupt, close=server.stdout.close))
+    code = f"import time; open({str(interrupted)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    with pytest.raises(KeyboardInterrupt):
+        launcher.run(code, 1, {})
+    monkeypatch.undo()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(interrupted.read_text()), 0)
+    assert launcher.run("pass", 2, {}) == [0, 0]
+    launcher.end()
 
 
 @pytest.fixture
 def no_way_to_meet(monkeypatch):
-    """Begin with a new template process whose ranks have no network to meet over, and end it afterwards."""
-    ranks.end()
+    """Leave the ranks no network to meet over."""
     monkeypatch.setattr(ranks, "_met", True)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere")
-    yield
-    ranks.end()
 
 
 # Thorough, for its processes wait until PyTorch gives up; the two tests below pretend the same.

@@ -93,7 +93,7 @@ def test_an_endless_loop_ends_in_a_verdict(answer):
     assert result.outcome is Outcome.ERROR
     assert STOPPED.fullmatch(result.headline), str(result)
     details = dict(result.details)
-    number = int(details["at"].splitlines()[-1].removeprefix("test_waiting.py, line ").partition(":")[0])
+    number = int(details["at"].splitlines()[-1].removeprefix("test_time_limits.py, line ").partition(":")[0])
     assert 0 < number - answer.__code__.co_firstlineno < 5
     assert "while" in details["at"] or "for loss in" in details["at"]
     outcomes = [one for row in result.rows for one in row.outcomes.values()]

@@ -49,7 +49,8 @@ def handed_out(folder: Path, lesson: str) -> tuple[str, dict, dict[str, str]]:
     (assignment,) = course.choose([lesson], list(course.available()))
     course.lay_out(folder, [lesson])
     source, handout = (
-        course.read(folder / place / assignment / f"{assignment}.ipynb") for place in ("source", "handout")
+        course.read_notebook(folder / place / assignment / f"{assignment}.ipynb")
+        for place in ("source", "handout")
     )
     facts = [(cell["metadata"].get("nbgrader", {}), "".join(cell["source"])) for cell in source["cells"]]
     return assignment, handout, {one["grade_id"]: text for one, text in facts if one.get("solution")}

@@ -91,7 +91,7 @@ def graded_by_both(tmp_path_factory, answers):
     (root / "home" / "ipython").mkdir(parents=True)
     with (marked.folder / "nbgrader_config.py").open("a", encoding="utf-8") as stream:
         stream.write(SETTINGS)
-    handout = course.read(marked.folder / "handout" / LESSON / f"{LESSON}.ipynb")
+    handout = course.read_notebook(marked.folder / "handout" / LESSON / f"{LESSON}.ipynb")
     everyone = {f"s{number:03}": edited(number, handout, answers) for number in range(MANY)}
     for number, (who, one) in enumerate(everyone.items()):
         plain = marked.folder / "submitted" / who / LESSON / f"{LESSON}.ipynb"
@@ -114,7 +114,7 @@ def graded(marked: Marked, out: Path) -> dict[str, results.Record]:
     """Return the records of `devlab grade`, by student."""
     command = ["grade", str(marked.downloads), "--course", str(marked.folder), "--out", str(out)]
     assert cli.main(command) in (0, 1)
-    return {one.student: one for one in results.read([out])}
+    return {one.student: one for one in results.read_all([out])}
 
 
 def nbgraders(marked: Marked) -> dict[str, dict[str, float]]:

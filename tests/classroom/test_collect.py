@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from devlab import cli
 from devlab.classroom import collect as collecting
 from devlab.classroom import download
-from devlab.classroom.collect import collect, put
+from devlab.classroom.collect import collect, write
 from devlab.classroom.engine import quota
 from devlab.classroom.handout import Handout
 
@@ -435,7 +435,7 @@ def test_a_name_cannot_leave_the_course(tmp_path):
     path.write_bytes(zipped(files))
     course = tmp_path / "course"
     course.mkdir()
-    put(collect([path], HANDOUTS), course)
+    write(collect([path], HANDOUTS), course)
     written = {p.resolve() for p in tmp_path.rglob("*.ipynb")}
     assert written
     assert all(p.is_relative_to((course / "submitted").resolve()) for p in written)
@@ -447,7 +447,7 @@ def test_collecting_for_nbgrader_writes_every_notebook_and_lists_every_file(tmp_
     root = lay(tmp_path / "in", {"Zoë A/hand in.ipynb": content, "ben/05_buffers.ipynb": b""})
     course = tmp_path / "course"
     course.mkdir()
-    listed = put(collect([root], HANDOUTS), course)
+    listed = write(collect([root], HANDOUTS), course)
     written = course / "submitted/Zoë A/05_buffers/05_buffers.ipynb"
     assert json.loads(written.read_text(encoding="utf-8"))["cells"][0]["source"] == WRITTEN
     assert written.with_name("timestamp.txt").read_text().endswith(" UTC\n")
@@ -466,7 +466,7 @@ def test_a_copied_cell_counts_once_and_is_told(tmp_path):
     assert collection.gradable[0].remarks == (
         "several cells are CausalMask: all of them run, in their order",
     )
-    put(collection, tmp_path)
+    write(collection, tmp_path)
     written = json.loads((tmp_path / "submitted/anna/05_buffers/05_buffers.ipynb").read_text())["cells"]
     assert [bool(cell["metadata"]) for cell in written] == [False, True, True]
     assert len({cell["id"] for cell in written}) == 3
@@ -686,7 +686,7 @@ def test_what_cannot_be_put_for_nbgrader_is_told(tmp_path):
     lay(tmp_path / "course", {"submitted/anna": b"in the way"})
     root = lay(tmp_path / "in", {"anna/x.ipynb": FIVE, "ben/x.ipynb": FIVE})
     collection = collect([root], HANDOUTS)
-    put(collection, tmp_path / "course")
+    write(collection, tmp_path / "course")
     assert [(one.student, bool(one.problem)) for one in collection.submissions] == [
         ("anna", True),
         ("ben", False),

@@ -92,7 +92,7 @@ def test_the_points_are_those_of_the_verdict(laid):
 
     for lesson in LESSONS:
         for cell in nbformat.read(laid / "source" / lesson / f"{lesson}.ipynb", as_version=4).cells:
-            if facts := handout.graded(cell):
+            if facts := handout.grade_facts(cell):
                 name = facts["grade_id"].removeprefix("check_")
                 assert facts["points"] == find(name).possible
                 assert cell.source == f"devlab.check({name}).points"
@@ -106,7 +106,7 @@ def test_an_untouched_notebook_is_worth_nothing(lesson, laid, monkeypatch):
     space = {"__name__": "__main__"}
     earned = {}
     for cell in nbformat.read(laid / "handout" / lesson / f"{lesson}.ipynb", as_version=4).cells:
-        if facts := handout.graded(cell):
+        if facts := handout.grade_facts(cell):
             earned[facts["grade_id"]] = eval(cell.source, space)
         elif cell.cell_type == "code":
             exec(cell.source, space)
@@ -120,7 +120,7 @@ def test_whole_marks_give_all_or_nothing(tmp_path):
 
     course.lay_out(tmp_path / "mine", ["0"], marks="whole")
     cells = nbformat.read(tmp_path / "mine/source/00_start_here/00_start_here.ipynb", as_version=4).cells
-    check = next(cell.source for cell in cells if handout.graded(cell))
+    check = next(cell.source for cell in cells if handout.grade_facts(cell))
 
     def device_of(x):
         return x.device

@@ -43,14 +43,14 @@ def test_honest_marks_are_those_deserved(tmp_path):
 
 def test_whatever_goes_wrong_over_one_submission_is_its_own(tmp_path, monkeypatch):
     """An exception that nobody foresaw costs one student a line that says so, and nobody else anything."""
-    merged = cells.merged
+    merged = cells.merge_cells
 
     def strange(handout, notebook):
         if "Anna" in str(notebook):
             raise RecursionError("out of the blue")
         return merged(handout, notebook)
 
-    monkeypatch.setattr(cells, "merged", strange)
+    monkeypatch.setattr(cells, "merge_cells", strange)
     answers = {"Anna": ({**RIGHT, "device_of": "# Anna's\n" + RIGHT["device_of"]}, {}), "Ben": (RIGHT, {})}
     records = sandboxed(tmp_path, answers)
     assert records["Ben"].points == 8

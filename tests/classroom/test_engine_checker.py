@@ -126,7 +126,7 @@ def test_a_transcript_like_the_references_is_told_by_its_digest_alone(monkeypatc
     others = [right | dict(zip(("rows", "calls"), one, strict=True)) for one in fewer]
     asked = []
     monkeypatch.setattr(known, "answer", lambda question: asked.append(question) or {"device_of": "read"})
-    monkeypatch.setattr(checker, "_thrown_away", lambda work, seconds: work())
+    monkeypatch.setattr(checker, "_run_in_child", lambda work, seconds: work())
     (questions, question), (answer, answers) = os.pipe(), os.pipe()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(checker.serve, known, questions, answers)

@@ -13,7 +13,7 @@ from classroom.students import RIGHT, fill, handed_out, own_cell
 from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.download import notebook_of
-from devlab.classroom.engine.cells import Step, answers, merged, planned
+from devlab.classroom.engine.cells import Step, answers, merge_cells, plan_run
 
 SOLUTION, CHECK = ("solution", "f", "def f(x):\n    return helper(x)"), ("check", "f", "")
 
@@ -25,7 +25,7 @@ def own(*sources: str) -> list:
 
 def run(steps: list, skip: tuple = ()) -> list:
     """Return the steps that are run."""
-    return planned(steps, skip).steps
+    return plan_run(steps, skip).steps
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_text_in_a_cell_that_is_none_of_code_is_run_where_nothing_else_answers()
 
 def test_what_holds_work_is_told_from_what_does_not():
     """A part that is no more than comments is no attempt; a function of another name is one."""
-    assert planned([("solution", "f", "# nothing yet"), CHECK]).written == set()
-    assert planned([("solution", "f", "def g(x):\n    return 1"), CHECK]).written == {"f"}
-    assert planned([("own", "", "def f(:"), CHECK]).written == {"f"}
+    assert plan_run([("solution", "f", "# nothing yet"), CHECK]).written == set()
+    assert plan_run([("solution", "f", "def g(x):\n    return 1"), CHECK]).written == {"f"}
+    assert plan_run([("own", "", "def f(:"), CHECK]).written == {"f"}
 
 
 def test_everything_is_run_on_request():
     """As nbgrader runs it: trials too, and the answers that were settled before, without their checks."""
     trial, other = own("1 / 0")[0], [("solution", "g", "def g(): return 1"), ("check", "g", "")]
     steps = [trial, SOLUTION, CHECK, *other, *own("after = 1")]
-    assert planned(steps, ("g",), True).steps == [("own", "f", "1 / 0"), SOLUTION, CHECK, other[0]]
-    assert planned(steps, ("g",), True).needs == {"f": [0]}
+    assert plan_run(steps, ("g",), True).steps == [("own", "f", "1 / 0"), SOLUTION, CHECK, other[0]]
+    assert plan_run(steps, ("g",), True).needs == {"f": [0]}
 
 
 def test_what_only_a_settled_exercise_needs_is_left_out():
@@ -152,7 +152,7 @@ def test_only_what_students_wrote_is_theirs(lesson):
     for cell in bare["cells"]:
         cell.pop("id", None)
     for notebook in (handout, bare):
-        steps = merged(source, read(fill(notebook, RIGHT)))
+        steps = merge_cells(source, read(fill(notebook, RIGHT)))
         assert [step.kind for step in steps].count("own") == 0
         assert [step.name for step in steps if step.kind == "solution"] == list(RIGHT)
 
@@ -166,7 +166,7 @@ def test_cells_keep_their_places(lesson):
     notebook["cells"].insert(0, own_cell("before = 1", 1))
     notebook["cells"].insert(place_of(notebook, "device_of") + 1, own_cell("def device_of(x): pass", 2))
     notebook["cells"].append(own_cell("after = 1", 3))
-    steps = merged(source, read(notebook))
+    steps = merge_cells(source, read(notebook))
     theirs = [(step.kind, step.source.splitlines()[-1]) for step in steps if step.kind != "check"]
     kinds = [kind for kind, _ in theirs]
     begin = kinds.index("own")
@@ -174,7 +174,7 @@ def test_cells_keep_their_places(lesson):
     assert theirs[begin : begin + 2] == [("own", "before = 1"), ("own", "import math")]
     assert theirs[kinds.index("solution") + 1] == ("own", "def device_of(x): pass")
     assert theirs[-1] == ("own", "after = 1")
-    wrote = answers(steps, planned([(step.kind, step.name, step.source) for step in steps]).needs)
+    wrote = answers(steps, plan_run([(step.kind, step.name, step.source) for step in steps]).needs)
     assert wrote["device_of"] == RIGHT["device_of"] + "\n\ndef device_of(x): pass"
     assert wrote["same_place"] == RIGHT["same_place"]
 
@@ -183,7 +183,7 @@ def test_an_answer_is_told_with_all_own_cells_that_it_needs():
     """Of a helper that two exercises need both are told; what is no place of an own cell says nothing."""
     steps = [Step("own", "", "helper = 1"), Step("solution", "f", "f = helper"), Step("check", "f", "")]
     steps += [Step("solution", "g", "g = helper"), Step("own", "", "1 / 0"), Step("check", "g", "")]
-    needs = planned([(step.kind, step.name, step.source) for step in steps]).needs
+    needs = plan_run([(step.kind, step.name, step.source) for step in steps]).needs
     assert needs == {"f": [0], "g": [0]}
     both = {"f": "helper = 1\n\nf = helper", "g": "helper = 1\n\ng = helper"}
     assert answers(steps, needs) == both

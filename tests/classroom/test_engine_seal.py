@@ -146,9 +146,9 @@ def test_what_is_compared_less_often_runs_in_no_row():
 
 def test_what_is_compared_less_often_is_compared(seal, monkeypatch):
     """Before and after each exercise."""
-    monkeypatch.setattr(progress, "heading", always)
+    monkeypatch.setattr(progress, "heading_of", always)
     assert seal.patched() == ""
-    assert seal.broken() == "devlab.learner.progress.heading"
+    assert seal.broken() == "devlab.learner.progress.heading_of"
 
 
 def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):

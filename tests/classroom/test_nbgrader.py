@@ -84,7 +84,7 @@ def test_the_release_holds_no_solution(marked):
 
 def test_nbgrader_hands_out_a_broken_program_where_a_task_has_one(tmp_path):
     """devlab's step runs after nbgrader's, so release and handout hold the same code."""
-    from devlab.classroom.handout import cleared
+    from devlab.classroom.handout import clear_solutions
     from devlab.classroom.steps import generate_assignment_steps
 
     source = """\
@@ -104,4 +104,4 @@ def move(x):
     config = Config({"ClearSolutions": {"code_stub": {"python": STUB}}})
     for step in generate_assignment_steps()[at : at + 2]:
         notebook, _ = step(config=config).preprocess(notebook, {"language": "python"})
-    assert notebook.cells[0].source == cleared(source) == "def move(x):\n    return x.cuda()"
+    assert notebook.cells[0].source == clear_solutions(source) == "def move(x):\n    return x.cuda()"

@@ -53,7 +53,7 @@ def handed_in(folder: Path) -> list[str]:
 def test_a_course_within_pythons_own_folder_is_kept_back(inside):
     """Nothing of it is read or listed, though all around it may be."""
     assert cli.main(handed_in(inside)) == 0
-    (one,) = results.read([inside / "results" / "r.jsonl"])
+    (one,) = results.read_all([inside / "results" / "r.jsonl"])
     assert {exercise.name: exercise.outcome for exercise in one.exercises} == dict.fromkeys(RIGHT, "passed")
 
 

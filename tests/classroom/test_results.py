@@ -51,7 +51,7 @@ def test_lines_of_json_concatenate(records, tmp_path):
     again = Record(records[1].student, LESSON, "later.ipynb")
     (tmp_path / "1.jsonl").write_text("".join(lines[:2]) + lines[2][:100])
     (tmp_path / "2.jsonl").write_text("".join(lines[2:]) + "not json\n" + again.line() + "\n")
-    read = list(results.read([tmp_path / "1.jsonl", tmp_path / "2.jsonl"]))
+    read = list(results.read_all([tmp_path / "1.jsonl", tmp_path / "2.jsonl"]))
     assert {one.student: one for one in read} == {one.student: one for one in (*records, again)}
 
 
@@ -273,7 +273,7 @@ STRANGE = {
 @pytest.mark.parametrize(("field", "value"), STRANGE.values(), ids=STRANGE)
 def test_a_malformed_line_costs_only_itself(records, field, value, tmp_path, capsys):
     """Reports are made of all others, also when they are made again; the line counts as not graded yet."""
-    from devlab.classroom.engine.grade import finished
+    from devlab.classroom.engine.grade import find_finished
 
     first = json.loads(records[0].line()) | {"digest": "d"}
     first["exercises"][0][field] = value
@@ -283,7 +283,7 @@ def test_a_malformed_line_costs_only_itself(records, field, value, tmp_path, cap
     for _ in range(2):
         assert cli.main(["report", str(out)]) == 0
         assert "(4 pages)" in capsys.readouterr().out
-    assert not finished(out)
+    assert not find_finished(out)
 
 
 def test_each_outcome_of_a_row_has_a_sign():
@@ -318,4 +318,4 @@ def test_what_could_not_be_graded_takes_no_marks_away(records, tmp_path):
     for lines, kept in (([records[0], lost], records[0]), ([lost, again], again), ([lost, lost], lost)):
         path = tmp_path / "r.jsonl"
         path.write_text("".join(one.line() + "\n" for one in lines), encoding="utf-8")
-        assert list(results.read([path])) == [kept]
+        assert list(results.read_all([path])) == [kept]

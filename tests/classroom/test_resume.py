@@ -23,7 +23,7 @@ from devlab.classroom.engine import quota
 from devlab.classroom.engine.processes import EngineError, Family, Settings
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.engine.walls import isolation_available
-from devlab.classroom.results import read
+from devlab.classroom.results import read_all
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
 SLOW = {"device_of": "import time\ntime.sleep(0.5)\n" + RIGHT["device_of"], "same_place": RIGHT["same_place"]}
@@ -88,7 +88,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, number):
     whole = lines_of(out)
     assert whole[: len(first)] == first
     assert sorted(json.loads(line)["student"] for line in whole if line.endswith("}")) == names
-    assert {record.student: record.points for record in read([out])} == dict.fromkeys(names, 8)
+    assert {record.student: record.points for record in read_all([out])} == dict.fromkeys(names, 8)
     assert "4 graded, 0 not" in said
     assert (out.parent / "grades.csv").exists()
 
@@ -124,15 +124,15 @@ def test_side_by_side_and_in_parts_give_the_marks_of_the_whole(tmp_path, capsys)
     command = laid_out(tmp_path, CLASS)
     whole = tmp_path / "whole" / "results.jsonl"
     assert cli.main([*command, "--out", str(whole), "--jobs", "2"]) == 0
-    assert marks(read([whole])) == deserved()
+    assert marks(read_all([whole])) == deserved()
     parts = [tmp_path / "parts" / f"part_{part}.jsonl" for part in (1, 2, 3)]
     for part, out in enumerate(parts, start=1):
         assert cli.main([*command, "--out", str(out), "--shard", f"{part}/3"]) == 0
     together = tmp_path / "together.jsonl"
     together.write_text("".join(out.read_text(encoding="utf-8") for out in parts), encoding="utf-8")
     assert [len(lines_of(out)) for out in parts] == [2, 2, 1]
-    assert marks(read([together])) == marks(read([whole]))
-    assert marks(read(parts)) == marks(read([whole]))
+    assert marks(read_all([together])) == marks(read_all([whole]))
+    assert marks(read_all(parts)) == marks(read_all([whole]))
     assert "5 graded, 0 not" in capsys.readouterr().out
 
 

@@ -13,7 +13,7 @@ from devlab.classroom.collect import collect
 from devlab.classroom.engine.command import on_dask
 from devlab.classroom.engine.grade import EngineError
 from devlab.classroom.engine.quota import Limits
-from devlab.classroom.results import read
+from devlab.classroom.results import read_all
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
 
@@ -33,7 +33,7 @@ def test_dask_gives_the_marks_of_one_machine(tmp_path, capsys, monkeypatch):
     out = tmp_path / "results" / "results.jsonl"
     command = ["grade", str(downloads), "--course", str(folder), "--out", str(out), "--dask", "local"]
     assert cli.main([*command, "--jobs", "2"]) == 0
-    marks = {record.student: {one.name: one.points for one in record.exercises} for record in read([out])}
+    marks = {record.student: {one.name: one.points for one in record.exercises} for record in read_all([out])}
     assert marks == deserved()
     assert "5 graded, 0 not" in capsys.readouterr().out
     assert processes(str(tmp_path)) == []

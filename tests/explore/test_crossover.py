@@ -87,10 +87,10 @@ def test_the_transfer_moves_the_crossing_and_may_undo_it():
 def test_the_crossing_is_the_last_one():
     """A single slow run of the CPU is no victory of the device."""
     device = dict.fromkeys((1, 2, 4, 8, 16), 2.0)
-    assert crossover.crossing({1: 1, 2: 9, 4: 1, 8: 4, 16: 9}, device) == pytest.approx(4 * 2**0.5)
-    assert crossover.crossing({1: 1, 2: 9, 4: 1}, device) == math.inf
-    assert crossover.crossing({1: 3, 2: 9, 4: 3}, device) == 0
-    assert crossover.crossing({1: 2, 2: 2, 4: 2}, device) == math.inf
+    assert crossover.find_crossing({1: 1, 2: 9, 4: 1, 8: 4, 16: 9}, device) == pytest.approx(4 * 2**0.5)
+    assert crossover.find_crossing({1: 1, 2: 9, 4: 1}, device) == math.inf
+    assert crossover.find_crossing({1: 3, 2: 9, 4: 3}, device) == 0
+    assert crossover.find_crossing({1: 2, 2: 2, 4: 2}, device) == math.inf
 
 
 @pytest.mark.parametrize("outlier", [*crossover.SIDES[:5], *crossover.SIDES[8:]])
@@ -348,7 +348,7 @@ def test_a_full_device_ends_the_curve(monkeypatch):
             raise torch.OutOfMemoryError("full")
         return exactly(1e-5)
 
-    monkeypatch.setattr(crossover, "_taken", take)
+    monkeypatch.setattr(crossover, "_take_once", take)
     state = State("sim:0")
     assert max(times(state, "sim:0")) == 64
     assert faults(draw(state)) == []
@@ -363,10 +363,10 @@ def test_float64_is_not_offered_where_there_is_no_model_of_it(explorer):
 
 def test_the_default_device_and_the_rules_are_heeded():
     """The input is on the CPU whatever the default is; under MPS's rules the chip is another."""
-    crossover._taken.cache_clear()
+    crossover._take_once.cache_clear()
     state = State("sim:0", data=COMES)
     before = times(state, "sim:0")
-    crossover._taken.cache_clear()
+    crossover._take_once.cache_clear()
     torch.set_default_device("sim:1")
     try:
         assert times(state, "sim:0") == before

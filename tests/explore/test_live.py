@@ -13,7 +13,7 @@ def test_what_a_page_asks_for_is_done_in_the_thread_of_the_cells():
     devlab.sim.enable()
     explorer, threads = pipeline.explorer(), []
     explorer.follows = lambda before, now: threads.append(threading.current_thread()) or now
-    pipeline.run.cache_clear()
+    pipeline.run_epoch.cache_clear()
 
     async def ask_from_another_thread():
         live = Live(explorer, "mark")

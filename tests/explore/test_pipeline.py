@@ -9,7 +9,7 @@ import torch
 import devlab.sim
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import pipeline
-from devlab.explore.pictures.pipeline import COMPUTING, LOADING, State, Way, run
+from devlab.explore.pictures.pipeline import COMPUTING, LOADING, State, Way, run_epoch
 from devlab.explore.scene import Words
 from devlab.sim import clock
 from devlab.sim.specs import CUDA_LIKE
@@ -40,7 +40,7 @@ def lasting(spans) -> list[float]:
 
 def test_the_plainest_loop_is_the_sum_of_its_steps():
     """The host waits for the copy, the copy for the product before it; only loading has company."""
-    lanes = run(Way(5), "sim:0")
+    lanes = run_epoch(Way(5), "sim:0")
     assert lasting(lanes.loads) == pytest.approx([SECONDS] * 5)
     assert lasting(lanes.copies)[0] == pytest.approx(LAUNCH + PAGEABLE, abs=2e-9)
     assert lasting(lanes.computations)[0] == pytest.approx(STARTED + PRODUCT, abs=2e-9)
@@ -53,27 +53,27 @@ def test_the_plainest_loop_is_the_sum_of_its_steps():
 def test_without_workers_the_host_pins_each_batch_while_it_loads():
     """As a loader does, so nothing is gained; workers' batches are pinned beside the loop."""
     filling = BYTES / CUDA_LIKE.staging
-    alone, helped = (run(Way(5, pinned=True, workers=count), "sim:0") for count in (0, 2))
+    alone, helped = (run_epoch(Way(5, pinned=True, workers=count), "sim:0") for count in (0, 2))
     assert lasting(alone.loads) == pytest.approx([SECONDS + filling] * 5, abs=2e-9)
     assert lasting(helped.loads) == pytest.approx([SECONDS] * 5, abs=2e-9)
     for non_blocking in (False, True):
         pinned, staged = (
-            run(Way(5, pinned=pin, non_blocking=non_blocking), "sim:0") for pin in (True, False)
+            run_epoch(Way(5, pinned=pin, non_blocking=non_blocking), "sim:0") for pin in (True, False)
         )
         assert pinned.total == pytest.approx(staged.total, abs=1e-8)
 
 
 def test_pinned_copies_are_faster_and_wait_all_the_same():
     """Three times as fast in the model; without non_blocking the host stands by."""
-    lanes = run(Way(5, pinned=True, workers=1), "sim:0")
+    lanes = run_epoch(Way(5, pinned=True, workers=1), "sim:0")
     assert lasting(lanes.copies)[0] == pytest.approx(LAUNCH + PINNED, abs=2e-9)
     assert len(lanes.waits) > 5  # for the worker and for the copies
-    assert lanes.total < run(Way(5, workers=1), "sim:0").total
+    assert lanes.total < run_epoch(Way(5, workers=1), "sim:0").total
 
 
 def test_from_pageable_memory_the_host_is_kept_while_the_bytes_are_staged():
     """With non_blocking=True it waits neither for the copy nor for the product before it."""
-    lanes, plain = run(Way(5, non_blocking=True), "sim:0"), run(Way(5), "sim:0")
+    lanes, plain = run_epoch(Way(5, non_blocking=True), "sim:0"), run_epoch(Way(5), "sim:0")
     assert lasting(lanes.waits) == pytest.approx([LAUNCH + BYTES / CUDA_LIKE.staging] * 5, abs=2e-9)
     assert lanes.total < plain.total
     explorer = pipeline.explorer()
@@ -86,7 +86,7 @@ def test_from_pageable_memory_the_host_is_kept_while_the_bytes_are_staged():
 
 def test_pinned_and_non_blocking_the_host_never_waits():
     """It loads and pins the next batch while the device works."""
-    lanes = run(Way(5, pinned=True, non_blocking=True), "sim:0")
+    lanes = run_epoch(Way(5, pinned=True, non_blocking=True), "sim:0")
     assert lanes.waits == ()
     assert lanes.loads[1][0] == pytest.approx(lanes.loads[0][1] + LAUNCH + STARTED, abs=2e-9)
     # Copies and products still take turns: they are in one stream.
@@ -96,7 +96,7 @@ def test_pinned_and_non_blocking_the_host_never_waits():
 
 def test_in_a_stream_of_their_own_copies_run_beside_products():
     """Products alone are in turn then, and none begins before its copy has come."""
-    lanes = run(SWIFT, "sim:0")
+    lanes = run_epoch(SWIFT, "sim:0")
     assert lanes.copies[1][0] < lanes.computations[0][1]
     for copied, computed in zip(lanes.copies, lanes.computations, strict=True):
         assert computed[0] >= copied[1] - 2e-9
@@ -105,11 +105,11 @@ def test_in_a_stream_of_their_own_copies_run_beside_products():
 
 def test_workers_load_side_by_side_and_not_too_far_ahead():
     """Two at most for each worker lie ready, as with DataLoader."""
-    one, four = (run(replace(SWIFT, workers=count, loading=3), "sim:0") for count in (1, 4))
+    one, four = (run_epoch(replace(SWIFT, workers=count, loading=3), "sim:0") for count in (1, 4))
     assert [start for start, _ in four.loads[:4]] == [0.0] * 4
     assert one.loads[1][0] == pytest.approx(one.loads[0][1])
     assert four.total < 0.6 * one.total
-    slow = run(Way(8, workers=1, computing=3), "sim:0")
+    slow = run_epoch(Way(8, workers=1, computing=3), "sim:0")
     gaps = [after[0] - before[1] for before, after in pairwise(slow.loads)]
     assert gaps[:1] == pytest.approx([0.0], abs=1e-8)
     assert all(gap > SECONDS for gap in gaps[3:])  # two lie ready, and the worker stands still
@@ -218,7 +218,7 @@ def test_workers_lie_side_by_side():
 
 def test_shares_are_of_time_under_way():
     """Two workers at once do not make 200 %."""
-    assert all(0 < share <= 1 for share in pipeline._shares(run(replace(SWIFT, workers=4), "sim:0")))
+    assert all(0 < share <= 1 for share in pipeline._shares(run_epoch(replace(SWIFT, workers=4), "sim:0")))
 
 
 def test_a_real_device_is_asked_through_the_same_calls(monkeypatch):
@@ -228,9 +228,9 @@ def test_a_real_device_is_asked_through_the_same_calls(monkeypatch):
     monkeypatch.setattr(pipeline, "time_of_one", lambda *shape: 1.0)
     slept = []
     monkeypatch.setattr(pipeline.time, "sleep", slept.append)
-    run.cache_clear()
-    lanes = run(Way(3), "sim:0")
-    run.cache_clear()
+    run_epoch.cache_clear()
+    lanes = run_epoch(Way(3), "sim:0")
+    run_epoch.cache_clear()
     assert len(slept) == 3
     assert all(0 < seconds <= 2e-3 for seconds in slept)
     assert len(lanes.copies) == len(lanes.computations) == 3
@@ -239,12 +239,12 @@ def test_a_real_device_is_asked_through_the_same_calls(monkeypatch):
 
 def test_playing_works_while_waits_are_real():
     """The picture's clock is virtual whatever the lesson's is."""
-    run.cache_clear()
-    wanted = run(Way(2), "sim:0")
-    run.cache_clear()
+    run_epoch.cache_clear()
+    wanted = run_epoch(Way(2), "sim:0")
+    run_epoch.cache_clear()
     clock.real_waits(True)
     try:
-        lanes = run(Way(2), "sim:0")
+        lanes = run_epoch(Way(2), "sim:0")
     finally:
         clock.real_waits(False)
     assert lanes.total == pytest.approx(wanted.total)
@@ -255,8 +255,8 @@ def test_playing_works_while_waits_are_real():
 def test_nothing_is_left_on_the_device():
     """Neither batches nor the stream that was current."""
     before, stream = torch.sim.memory_allocated(), torch.sim.current_stream()
-    run.cache_clear()
-    run(SWIFT, "sim:0")
+    run_epoch.cache_clear()
+    run_epoch(SWIFT, "sim:0")
     assert torch.sim.memory_allocated() == before
     assert torch.sim.current_stream() == stream
 

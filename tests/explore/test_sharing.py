@@ -10,7 +10,7 @@ import devlab.sim
 from devlab import palette
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import sharing
-from devlab.explore.pictures.sharing import GUESSES, STARTS, Held, run
+from devlab.explore.pictures.sharing import GUESSES, STARTS, Held, run_program
 from devlab.explore.scene import Words
 
 devlab.sim.enable()
@@ -44,7 +44,7 @@ def picture():
 )
 def test_what_shares_is_one_memory(start, made):
     """One storage of six float32, two names, and the write is in it once."""
-    held = run(start, made, "y", 0, False, SIM)
+    held = run_program(start, made, "y", 0, False, SIM)
     assert (held.shared, held.same, held.bytes, len(held.memories)) == (True, False, 24, 1)
     assert held.memories[0].values.count(9.0) == 1
 
@@ -61,7 +61,7 @@ def test_what_shares_is_one_memory(start, made):
 )
 def test_what_is_x_itself_is_said_to_be(start, made):
     """`.to` what is there already returns the same tensor."""
-    held = run(start, made, "", 0, False, SIM)
+    held = run_program(start, made, "", 0, False, SIM)
     assert held.same
     assert held.bytes == 24
 
@@ -84,7 +84,7 @@ def test_what_is_x_itself_is_said_to_be(start, made):
 )
 def test_what_copies_is_two_memories(start, made, took):
     """The write through y leaves x's memory as it was."""
-    held = run(start, made, "y", 0, False, SIM)
+    held = run_program(start, made, "y", 0, False, SIM)
     assert (held.shared, held.same) == (False, False)
     assert [memory.bytes for memory in held.memories] == [24, took]
     assert held.memories[0].values == UNTOUCHED
@@ -94,7 +94,7 @@ def test_what_copies_is_two_memories(start, made, took):
 def test_windows_are_read_from_addresses():
     """Offset and strides of a cut, a transpose and an expanded row; NumPy's in elements."""
     views = {
-        made: run(CPU, made, "", 0, False, SIM).window("y")
+        made: run_program(CPU, made, "", 0, False, SIM).window("y")
         for made in ("x[:, 1:]", "x.T", "x[:1].expand(2, 3)")
     }
     assert [(one.shape, one.offset, one.strides) for one in views.values()] == [
@@ -104,16 +104,16 @@ def test_windows_are_read_from_addresses():
     ]
     assert [element for _, element in views["x[:, 1:]"].cells] == [1, 2, 4, 5]
     assert [element for _, element in views["x.T"].cells] == [0, 3, 1, 4, 2, 5]
-    array = run(ARRAY, "x[:, 1:]", "", 0, False, SIM).window("y")
+    array = run_program(ARRAY, "x[:, 1:]", "", 0, False, SIM).window("y")
     assert (array.offset, array.strides) == (1, (3, 1))
 
 
 def test_the_element_to_write_counts_in_the_names_own_order():
     """Element 1 of a transpose lies in another row of x; one beyond the last is the last."""
-    turned = run(CPU, "x.T", "y", 1, False, SIM)
+    turned = run_program(CPU, "x.T", "y", 1, False, SIM)
     assert turned.wrote == ("y", (0, 1))
     assert turned.memories[0].values == (0.0, 1.0, 2.0, 9.0, 4.0, 5.0)
-    assert run(CPU, "x[:, 1:]", "y", 5, False, SIM).wrote == ("y", (1, 1))
+    assert run_program(CPU, "x[:, 1:]", "y", 5, False, SIM).wrote == ("y", (1, 1))
 
 
 def test_a_view_keeps_the_whole_memory_and_a_copy_gives_it_back(picture):
@@ -327,7 +327,7 @@ def test_every_text_can_be_read_in_far_states(picture, start, made):
 def test_a_long_error_is_cut_to_a_line(picture, monkeypatch):
     """Other devices have other words."""
     failed = Held(("x = 1", "y = 2"), error="RuntimeError: " + "word " * 60)
-    monkeypatch.setattr(sharing, "run", lambda *program: failed)
+    monkeypatch.setattr(sharing, "run_program", lambda *program: failed)
     assert faults(picture.scene) == []
     assert " …" in picture.words
 

@@ -12,7 +12,15 @@ from devlab.explore import lanes
 from devlab.explore.controls import Refused
 from devlab.explore.origin import source
 from devlab.explore.pictures import timeline
-from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, EARLY, NEVER, PROGRAMS, offered, run
+from devlab.explore.pictures.timeline import (
+    ALWAYS,
+    AT_THE_END,
+    EARLY,
+    NEVER,
+    PROGRAMS,
+    programs_for,
+    run_statements,
+)
 from devlab.explore.scene import Words
 from devlab.sim.specs import CUDA_LIKE
 from devlab.watching.memory import duration
@@ -39,7 +47,7 @@ def picture():
 
 def done(program: str, synchronize: str = NEVER):
     """Return the run of a program on the simulated device."""
-    return run(timeline.State(SIM, program, synchronize).statements, SIM)
+    return run_statements(timeline.State(SIM, program, synchronize).statements, SIM)
 
 
 def waits(program: str, synchronize: str = NEVER) -> list:
@@ -104,7 +112,7 @@ def test_a_copy_home_that_nobody_waits_for_is_read_too_early(synchronize, printe
 def test_the_wait_is_for_the_device_of_the_program():
     """Not for the current one, which may be another."""
     statements = timeline.State("sim:1", EARLY, ALWAYS).statements
-    assert run(statements, "sim:1").printed == {5: "1.0"}
+    assert run_statements(statements, "sim:1").printed == {5: "1.0"}
 
 
 def test_only_a_second_stream_copies_while_the_device_computes():
@@ -332,7 +340,7 @@ def test_without_an_accelerator_the_host_does_all_the_work(monkeypatch):
     monkeypatch.setattr(timeline, "first_accelerator", lambda: "cpu")
     picture = timeline.explorer()
     assert picture.words.startswith(f"{source('cpu')}: there is no accelerator here")
-    assert {span.state for span in run(picture.state.statements, "cpu").lanes[HOST]} == {COMPUTING}
+    assert {span.state for span in run_statements(picture.state.statements, "cpu").lanes[HOST]} == {COMPUTING}
     assert "there is no accelerator here" in written(picture)
     assert "measured" in shapes(picture)["host 1 0"].says
     assert faults(picture.scene) == []
@@ -344,9 +352,9 @@ def test_without_an_accelerator_the_host_does_all_the_work(monkeypatch):
 
 def test_what_a_device_lacks_is_not_offered():
     """Apple's has no streams to choose; every program is offered where all of it is there."""
-    assert offered("cuda:1") == offered(SIM) == list(PROGRAMS)
-    assert TWO_STREAMS not in offered("mps:0")
-    assert ONE_STREAM in offered("mps:0")
+    assert programs_for("cuda:1") == programs_for(SIM) == list(PROGRAMS)
+    assert TWO_STREAMS not in programs_for("mps:0")
+    assert ONE_STREAM in programs_for("mps:0")
 
 
 def written(picture) -> list[str]:

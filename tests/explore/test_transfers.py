@@ -200,7 +200,7 @@ def test_two_memories_of_one_speed_are_named_without_touching(explorer, monkeypa
 
 def test_the_curve_ends_where_the_device_is_full(explorer):
     """A learner's tensors may fill the device: that is said, and nothing breaks."""
-    transfers._copied.cache_clear()
+    transfers._copy_once.cache_clear()
     torch.sim.empty_cache()
     room = torch.sim.mem_get_info("sim:0")[0] - (8 << 20)
     held = torch.empty(room, dtype=torch.uint8, device="sim:0")
@@ -237,9 +237,9 @@ def test_a_size_that_is_not_offered_is_refused(explorer):
 
 def test_the_default_device_and_the_rules_are_heeded(explorer):
     """Tensors on the CPU are there whatever the default is; under MPS's rules the figures are its chip's."""
-    transfers._copied.cache_clear()
+    transfers._copy_once.cache_clear()
     before = explorer.words
-    transfers._copied.cache_clear()
+    transfers._copy_once.cache_clear()
     torch.set_default_device("sim:1")
     try:
         assert explorer.words == before

@@ -22,7 +22,7 @@ from devlab.checks import time_limits
 from devlab.checks.exercise import Exercise, exercises
 from devlab.checks.judge import judge, judge_row
 from devlab.checks.result import Outcome
-from devlab.checks.settings import preserved_state
+from devlab.checks.settings import preserve_state
 from devlab.checks.trial import Caller
 from devlab.devices import bench
 from factory.reading import read
@@ -131,7 +131,7 @@ def accepts(exercise: Exercise, function: object) -> bool:
     """Tell whether an answer passes; the first row that refuses it decides."""
     devices = bench()
     with swallowed():
-        with preserved_state(), time_limits.watched(), repaired():
+        with preserve_state(), time_limits.watch_calls(), repaired():
             for row in exercise.rows:
                 for device in (one for one in devices if row.applies_to(one, devices)):
                     found = judge_row(exercise, row, function, device, devices, 0, Caller())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from devlab import sim
 from devlab.sim import accounts, clock, data
-from devlab.sim.allocator import Allocator, allocators, rounded, segment_size
+from devlab.sim.allocator import Allocator, allocators, round_up, segment_size
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -125,7 +125,7 @@ def test_whatever_happens_the_books_balance(steps):
             try:
                 live.append(allocator.allocate(step))
             except torch.OutOfMemoryError:
-                assert allocator.reserved + segment_size(rounded(step)) > allocator.capacity
+                assert allocator.reserved + segment_size(round_up(step)) > allocator.capacity
         check_books(allocator, live)
     for block in live:
         allocator.free(block)

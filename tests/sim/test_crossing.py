@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from devlab.sim.crossing import crossing
+from devlab.sim.crossing import plan_copy
 
 HERE, THERE = torch.ones(4, 6), torch.ones(4, 6, device="meta")
 HALF, HALF_THERE = HERE.half(), THERE.half()
@@ -45,7 +45,7 @@ LARGE, LARGE_THERE = (torch.empty(STAGED.nbytes + 1, dtype=torch.uint8, device=i
 )
 def test_on_cuda(source, target, non_blocking, pinned, wanted):
     """Each case is a branch of `copy_kernel_cuda` or `copy_requires_temporaries`."""
-    assert crossing(source, target, non_blocking, pinned) == wanted
+    assert plan_copy(source, target, non_blocking, pinned) == wanted
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_on_cuda(source, target, non_blocking, pinned, wanted):
 )
 def test_on_mps(source, target, non_blocking, wanted):
     """Nothing is staged, so the flag alone decides who waits; the dtype changes before the transfer."""
-    assert crossing(source, target, non_blocking, pinned=False, mps=True) == wanted
+    assert plan_copy(source, target, non_blocking, pinned=False, mps=True) == wanted

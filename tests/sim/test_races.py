@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import devlab.sim
-from devlab.checks.settings import preserved_state
+from devlab.checks.settings import preserve_state
 from devlab.sim import clock, racing
 
 MIB = 1 << 20
@@ -494,7 +494,7 @@ def test_apples_rules_hold_beside(races):
 
 def test_a_check_sees_no_races(races, side):
     """Exercises are judged as if none were visible, and the notebook goes on as before."""
-    with preserved_state():
+    with preserve_state():
         assert (brought(side) + 1).tolist() == [2, 2, 2, 2]
     assert (brought(side) + 1).tolist() == [1, 1, 1, 1]
 

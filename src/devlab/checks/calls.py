@@ -21,10 +21,10 @@ from torch import nn
 
 from devlab.checks.expect import IN_NUMPY, Mismatch
 from devlab.checks.time_limits import limited
-from devlab.checks.values import UNCHANGING, copied, describe, describe_later, on_cpu
+from devlab.checks.values import UNCHANGING, copy_of, describe, describe_later, on_cpu
 from devlab.panel import notebook_shell
 
-# By these a decorator says that a function's parameters are others than its code's.
+# With these attributes a decorator declares other parameters than those of the function's code.
 SIGNED = frozenset({"__wrapped__", "__signature__", "_partialmethod", "__partialmethod__"})
 
 
@@ -45,11 +45,11 @@ class Call:
         self._label = label
         self._arguments = [(name, describe_later(value)) for name, value in arguments.items()]
         self.printed = ""
-        self.after = ""  # what was set before it, as a learner would write it
+        self.after = ""  # the settings before the call, as a learner would write them
 
     @property
     def reads(self) -> str:
-        """Return the call as it was made, whatever became of its arguments since."""
+        """Return the call with its arguments as they were at the time of the call."""
         said = [later() if name.startswith("*") else f"{name}={later()}" for name, later in self._arguments]
         after = f"after {self.after}: " if self.after else ""
         return f"{after}{self._label}({', '.join(said)})"
@@ -66,16 +66,16 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     shown = sys.stdout, sys.stderr
     try:
         with warnings.catch_warnings():
-            warnings.resetwarnings()  # an empty list: to look for the same filter in a long one takes longer
+            warnings.resetwarnings()  # `simplefilter` searches the list of filters: an empty list is quicker
             warnings.simplefilter("ignore")
             sys.stdout = sys.stderr = heard
             with limited():
                 result = function(*args, **kwargs)
-        if late := noticed():
+        if late := settle_devices():
             raise late
         return result
     except (Exception, SystemExit) as error:
-        noticed()
+        settle_devices()
         raise AnswerRaised(error) from error
     finally:
         sys.stdout, sys.stderr = shown
@@ -90,10 +90,10 @@ def failure_of(error: BaseException):
     return getattr(error, "failure", None) if type(error) is torch.AcceleratorError else None
 
 
-def noticed() -> Exception | None:
+def settle_devices() -> Exception | None:
     """Return what a simulated device noticed, whether the host knows or not, and make it usable again.
 
-    >>> noticed()
+    >>> settle_devices()
     """
     # Looked up, not imported: a simulator that is not loaded has nothing to tell.
     simulator = sys.modules.get("devlab.sim.assertions")
@@ -107,7 +107,7 @@ def require_parameters(function: Callable, signature: str, args: tuple) -> None:
     """
     try:
         parameters = inspect.signature(function)
-    except (TypeError, ValueError):  # some callables, such as built-in ones, have no signature to read
+    except (TypeError, ValueError):  # built-in functions, among others, have no signature to read
         return
     try:
         parameters.bind(*args)
@@ -131,18 +131,18 @@ def plain_function(answer: object) -> types.FunctionType | None:
     return answer if isinstance(answer, types.FunctionType) else None
 
 
-def named(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dict[str, object]:
+def name_inputs(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dict[str, object]:
     """Return the arguments of a call under the function's names for them, `*0` and so on where it has none.
 
     `names` are what `names_of` gave.
 
-    >>> named(lambda x, *rest: x, (1, 2, 3), None)
+    >>> name_inputs(lambda x, *rest: x, (1, 2, 3), None)
     {'x': 1, '*0': 2, '*1': 3}
     """
     if names is not None:
         return dict(zip(names, args, strict=True))
     try:
-        bound = inspect.signature(_called(function)).bind(*args)
+        bound = inspect.signature(_forward_or_itself(function)).bind(*args)
     except (TypeError, ValueError):
         return {f"*{position}": value for position, value in enumerate(args)}
     found = {}
@@ -154,7 +154,7 @@ def named(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dic
     return found
 
 
-def _called(function: Callable) -> Callable:
+def _forward_or_itself(function: Callable) -> Callable:
     """Return what runs: a module is called as its `forward` is; nn.Module's own signature says nothing."""
     return function.forward if isinstance(function, torch.nn.Module) else function
 
@@ -167,7 +167,7 @@ def names_of(function: Callable, count: int) -> tuple[str, ...] | None:
     >>> names_of(lambda x, *rest: x, 3), names_of(lambda x: x, 3)
     (('x', '*0', '*1'), None)
     """
-    function = _called(function)
+    function = _forward_or_itself(function)
     bound = isinstance(function, types.MethodType)
     plain = function.__func__ if bound else function
     if type(plain) is type and plain.__new__ is object.__new__ and not hasattr(plain, "__signature__"):
@@ -187,12 +187,12 @@ def names_of(function: Callable, count: int) -> tuple[str, ...] | None:
 class Snapshot:
     """What the inputs held before a call, to tell afterwards whether they came back untouched.
 
-    `names` are what the function calls them, as `named` gives them.
+    `names` are what the function calls them, as `name_inputs` gives them.
     """
 
     def __init__(self, inputs: tuple, names: Iterable[str] = ()):
         self.names = tuple(names)
-        # Where no input is a container, none can have been replaced: only what they hold is looked at.
+        # Only a container's items can be replaced; of other inputs the values are compared.
         self.flat = not any(map(_holds_others, inputs))
         found = [("", leaf) for leaf in inputs] if self.flat else leaves(inputs)
         self.before = [(path, leaf, _state(leaf)) for path, leaf in found]
@@ -203,16 +203,16 @@ class Snapshot:
         if not self.flat:
             self._require_in_place(leaves(inputs), kinds(inputs))
         for place, (path, leaf, state) in enumerate(self.before):
-            if state is not None and not _unchanged(leaf, state):
+            if state is not None and not _is_unchanged(leaf, state):
                 where = self._where(path or f"[{place}]")
-                got = describe(leaf) + _marked(leaf, state)
+                got = describe(leaf) + _describe_new_grad(leaf, state)
                 raise Mismatch(f"{where} was changed in place", "the input as it came", got)
 
     def _require_in_place(self, after: list[tuple[str, object]], kinds: list[tuple[str, type]]) -> None:
-        """Raise Mismatch where another value stands in a container than before, or none, or one more."""
+        """Raise Mismatch where a container's item was replaced, removed or added."""
         for held, found in ((self.before, after), (self.kinds, kinds)):
             paths = [path for path, *_ in held], [path for path, _ in found]
-            # Of two places that differ the earlier argument is the one that grew or shrank.
+            # Where two places differ, the earlier argument grew or shrank.
             if differ := next((set(pair) for pair in zip_longest(*paths) if len(set(pair)) > 1), None):
                 where = self._where(f"[{min(map(_argument, differ - {None}))}]")
                 raise Mismatch(f"{where} was changed", "the input as it came", "items added or removed")
@@ -240,7 +240,7 @@ def _argument(path: str) -> int:
 
 
 def _holds_others(value: object) -> bool:
-    # To ask a tensor whether it is a mapping takes long, and nearly every call is given one.
+    # `isinstance(tensor, Mapping)` is slow, and nearly every call is given a tensor.
     return type(value) is not torch.Tensor and isinstance(value, (list, tuple, Mapping))
 
 
@@ -257,7 +257,7 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
 
 
 def _alike(before: object, now: object) -> bool:
-    """Tell whether two objects are equal plain values, such as two floats: to replace one changes nothing."""
+    """Tell whether two objects are equal plain values, such as floats: replacing them changes nothing."""
     return type(before) is type(now) and type(now) in (*UNCHANGING, str) and before == now
 
 
@@ -284,7 +284,7 @@ def kinds(value: object, path: str = "") -> list[tuple[str, type]]:
 def _state(leaf: object) -> tuple | None:
     """Return a copy of what a tensor or an array holds, and its form."""
     if isinstance(leaf, torch.Tensor):
-        return copied(leaf), *_form(leaf)
+        return copy_of(leaf), *_form(leaf)
     if isinstance(leaf, numpy.ndarray):
         return leaf.tobytes(), leaf.dtype, leaf.shape, leaf.strides, leaf.flags.writeable
     return None
@@ -294,30 +294,30 @@ def _form(tensor: torch.Tensor) -> tuple:
     return tensor.device, tensor.requires_grad, tensor.stride(), tensor.shape, tensor.dtype
 
 
-def _marked(leaf: object, before: tuple) -> str:
+def _describe_new_grad(leaf: object, before: tuple) -> str:
     if isinstance(leaf, torch.Tensor) and leaf.requires_grad != before[2]:
         return f", requires_grad={leaf.requires_grad}"
     return ""
 
 
-def _unchanged(leaf: object, before: tuple) -> bool:
+def _is_unchanged(leaf: object, before: tuple) -> bool:
     if not isinstance(leaf, torch.Tensor):
         return _state(leaf) == before
     held, *form = before
     if list(_form(leaf)) != form:
         return False
     holds, held = on_cpu(leaf), held.cpu()
-    # Nan is not equal to itself: tensors that hold some take a second look.
+    # NaN is not equal to itself, so tensors that hold NaN are compared once more without.
     return torch.equal(holds, held) or torch.equal(torch.nan_to_num(holds), torch.nan_to_num(held))
 
 
-# In a module's own dict these hold what is registered; `module.weight` stands in the first of them.
+# These entries of a module's dict hold what is registered: `module.weight` is in `_parameters`.
 REGISTERED = ("_parameters", "_buffers", "_modules")
-# What holds nothing, or nothing yet, is not walked: a module has twenty such attributes.
+# Values of these types hold nothing and are not walked: a module has twenty such attributes.
 SIMPLE = frozenset({bool, int, float, str, type(None)})
 CONTAINERS = frozenset({list, tuple, set, dict, OrderedDict})
 
-# One thing that is held: itself, and what can change of a tensor in its place.
+# An object that is held, and the state of a tensor, which can change in place.
 Held = tuple[object, tuple]
 
 
@@ -362,7 +362,7 @@ def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) 
         kind = type(item)
         if kind in SIMPLE or (kind in CONTAINERS and not item) or id(item) in walked:
             continue
-        walked.add(id(item))  # what is held twice, or holds itself, is walked once
+        walked.add(id(item))  # an object that is held twice, or by itself, is walked once
         _gather(item, f"{place}.", found, walked)
 
 
@@ -438,7 +438,7 @@ def is_learners(filename: str) -> bool:
     """
     if filename.startswith("<frozen"):
         return False
-    # Lessons are judged from inside the package, but a learner's project may well hold a copy of it.
+    # Lessons are judged from inside the package, though a learner's project may hold a copy of the package.
     if filename.startswith((str(PACKAGE), *INSTALLED)):
         return False
     # Packages may also come from the user's folder, or from the Python on which an environment was made.

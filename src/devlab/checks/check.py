@@ -26,7 +26,7 @@ class BadCall(Exception):
 
 
 def names_of_caller(answer: object) -> list[str]:
-    """Return the names that the code which called devlab has for a value, its own before global ones.
+    """Return the names of a value in the code that called devlab, local names before global names.
 
     For a function of this package that a learner calls: what counts is the frame that called that function.
     """
@@ -83,7 +83,7 @@ def _no_function(answer: object) -> BadCall:
 
 def _no_name(answer: object) -> BadCall:
     """Say that what can be called does not tell which exercise it answers."""
-    within = getattr(getattr(answer, "func", None), "__name__", "")  # as a functools.partial has it
+    within = getattr(getattr(answer, "func", None), "__name__", "")  # of a functools.partial
     example = within if find(within) else exercises()[0].name
     is_lambda = getattr(answer, "__name__", "") == "<lambda>"
     headline = (

@@ -20,7 +20,7 @@ class Row(NamedTuple):
     label: str
     judge: Callable
     only: str | None = None
-    scene: object = None  # what `devlab.checks.scenes` plays, where the row is a scene
+    scene: object = None  # played by `devlab.checks.scenes`, where the row is a scene
 
     def applies_to(self, device: torch.device, devices: Sequence[torch.device] = ()) -> bool:
         """Tell whether this is judged on one of the bench's devices.
@@ -59,11 +59,11 @@ class Exercise:
 
     @property
     def possible(self) -> int:
-        """Return the points that a full pass is worth, one for each row."""
+        """Return the points of a full pass: each row is worth a point."""
         return len(self.rows)
 
     def row(self, label: str, only: str | None = None) -> Callable:
-        """Add the decorated function, which takes a Trial, as one row of the verdict.
+        """Add the decorated function, which takes a Trial, as a row of the verdict.
 
         >>> double = Exercise("double", "00", "double(x)", ("D1",), ("twice", "x + x"))
         >>> @double.row("twice as much")

@@ -20,12 +20,12 @@ def hint(answer: Callable | str) -> Panel:
     try:
         exercise = exercise_of(answer, names_of_caller(answer))
     except BadCall as bad:
-        return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
+        return _show(Note(f"{bad.headline}\nnext: {bad.step}"))
     total = len(exercise.hints)
     number = min(progress.hints_seen(exercise.name) + 1, total)
     if not is_printed(exercise.name, answer):
         progress.record_hint(exercise.name, number)
-    return _shown(Hint(exercise, number))
+    return _show(Hint(exercise, number))
 
 
 def solution(answer: Callable | str, give_up: bool = False) -> Panel:
@@ -33,19 +33,19 @@ def solution(answer: Callable | str, give_up: bool = False) -> Panel:
     try:
         exercise = exercise_of(answer, names_of_caller(answer))
     except BadCall as bad:
-        return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
+        return _show(Note(f"{bad.headline}\nnext: {bad.step}"))
     left = len(exercise.hints) - progress.hints_seen(exercise.name)
     if not (give_up or left <= 0 or progress.has_passed(exercise.name)):
-        return _shown(
+        return _show(
             Note(
                 f"{exercise.name} has {times(left, 'hint')} left: devlab.hint({exercise.name})\n"
                 f"To see a solution all the same: devlab.solution({exercise.name}, give_up=True)"
             )
         )
     try:
-        return _shown(Solution(exercise.name, solution_source(exercise)))
+        return _show(Solution(exercise.name, solution_source(exercise)))
     except LookupError as missing:
-        return _shown(Note(str(missing)))
+        return _show(Note(str(missing)))
 
 
 def reset(answer: Callable | str) -> Panel:
@@ -60,15 +60,15 @@ def reset(answer: Callable | str) -> Panel:
     try:
         exercise = exercise_of(answer, names_of_caller(answer))
     except BadCall as bad:
-        return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
+        return _show(Note(f"{bad.headline}\nnext: {bad.step}"))
     name, known = exercise.name, progress.load()[0].get(exercise.name, progress.Record())
     forgotten = [times(known.attempts, "try")] * bool(known.attempts)
     forgotten += [times(known.hints, "hint")] * bool(known.hints)
     if not forgotten:
-        return _shown(Note(f"No try and no hint of {name} is remembered, so there is nothing to forget."))
+        return _show(Note(f"No try and no hint of {name} is remembered, so there is nothing to forget."))
     progress.record_reset(name)
     passed = ", a pass among them" if known.passed else ""
-    return _shown(
+    return _show(
         Note(
             f"devlab has forgotten {' and '.join(forgotten)} of {name}{passed}: "
             "it counts as not tried, and its first hint comes next."
@@ -103,7 +103,7 @@ def solution_source(exercise: Exercise) -> str:
 
 
 class Hint(Panel):
-    """One of an exercise's hints, counted from 1; the last one says what comes after it."""
+    """A hint of an exercise, counted from 1; the last hint tells how to see the solution."""
 
     def __init__(self, exercise: Exercise, number: int):
         self.exercise = exercise
@@ -158,6 +158,6 @@ class Solution(Panel):
         return f"<Solution {self.name}>"
 
 
-def _shown(panel: Panel) -> Panel:
+def _show(panel: Panel) -> Panel:
     panel.show()
     return panel

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import torch
 
 from devlab.checks import settings, time_limits
-from devlab.checks.calls import AnswerRaised, failure_of, loops_around, noticed, where_raised
+from devlab.checks.calls import AnswerRaised, failure_of, loops_around, settle_devices, where_raised
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
 from devlab.checks.placeholder import holder, is_placeholder
 from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
-from devlab.checks.settings import fresh_defaults, preserved_state
+from devlab.checks.settings import fresh_defaults, preserve_state
 from devlab.checks.trial import Caller, Elsewhere, Skip, Trial
 from devlab.checks.values import shorten
 from devlab.devices import bench
 
-# What differs between two rows that met one fault: the device, and numbers.
+# Two rows that met the same fault may differ in the device and in numbers.
 VARIES = re.compile(r"\b(cpu|cuda|mps|sim|xpu|meta)(:\d+)?\b|\d+")
 STOPPED = (Outcome.FAILED, Outcome.ERROR)
 LONGEST_LINE = 160
@@ -27,12 +27,12 @@ NAMED = ("named",)  # the cause of wrong values after a mistake that was named
 
 @dataclass
 class Finding:
-    """What one row said on one device.
+    """What a row found on a device.
 
-    `cause` tells one fault from another, None where that is not known; `assumed` says that the row stopped at
-    something that it takes for granted, which is no finding about its own question. `step` is what to do
-    next, where a hint is not the thing; `endless` says that the learner's code did not end, `elsewhere` that
-    another machine can judge the row. `named` tells whether wrong values are those of a known mistake.
+    `cause` identifies the fault, None where the fault is unknown. `assumed` says that the row stopped at what
+    another row judges, which is no finding about its own question. `step` tells the learner what to do next
+    in place of a hint. `endless` says that the learner's code did not end, `elsewhere` that another machine
+    can judge the row, and `named` whether wrong values are those of a known mistake.
     """
 
     outcome: Outcome
@@ -61,9 +61,9 @@ def same_words(headline: str) -> str:
 def outcomes_of(table: Table) -> list[list[Outcome | None]]:
     """Return the outcome of each row on each device.
 
-    A row that stopped at a fault that a row above it reports on that device, or at what it takes for
-    granted, was not reached; nor was one that found values wrong that no known mistake explains, where a row
-    above it has named a mistake.
+    A row was not reached where it stopped at a fault that a row above it reports on that device, or at what
+    another row judges. Wrong values that no known mistake explains are not reached below a row that names a
+    mistake.
     """
     told: list[set[tuple]] = [set() for _ in (table[0] if table else ())]
     found = []
@@ -114,11 +114,11 @@ def full(devices: Iterable[torch.device]) -> Full | None:
 
     >>> full([torch.device("cpu")])
     """
-    found = ((device, _held(device)) for device in devices)
+    found = ((device, _describe_held_memory(device)) for device in devices)
     return next((Full(device, lines) for device, lines in found if lines), None)
 
 
-def _held(device: torch.device) -> tuple[tuple[str, str], ...]:
+def _describe_held_memory(device: torch.device) -> tuple[tuple[str, str], ...]:
     module = None if device.type == "cpu" else torch.get_device_module(device)
     if not (hasattr(module, "mem_get_info") and hasattr(module, "memory_allocated")):
         return ()
@@ -132,7 +132,7 @@ def _held(device: torch.device) -> tuple[tuple[str, str], ...]:
     )
 
 
-# What is shown of an exception's message; a learner who calls the function sees all of it.
+# A verdict shows so much of an exception's message; a learner who calls the function sees all of it.
 MOST_LINES, LONGEST_MESSAGE = 8, 1000
 # Where PyTorch names the C++ function that looked at the arguments.
 INSIDE = re.compile(r" \(when checking argument (?:for argument \w+ )?in method \w+\)")
@@ -149,16 +149,16 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
         return Finding(Outcome.FAILED, stopped.headline, found, cause, stopped.assumed, named=stopped.named)
     if isinstance(stopped, time_limits.TooLong):
         return _endless(stopped, trial)
-    if failure_of(stopped) and where_raised(stopped):  # the row waited for what the answer launched
+    if failure_of(stopped) and where_raised(stopped):  # the answer launched the work that the row waited for
         stopped = AnswerRaised(stopped)
     if isinstance(stopped, AnswerRaised):
-        return _raised(stopped, trial)
+        return _find_in_error(stopped, trial)
     if isinstance(stopped, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
         headline = f"there is too little memory left on {held.device} to judge it"
         return Finding(Outcome.SKIPPED, headline, held.lines)
-    # The row itself broke, most likely over a result that another row refuses: then it was not reached. No
-    # traceback of ours reaches a learner; where no row refuses, the verdict says what a maintainer needs.
-    found = [("raised", said(stopped)), ("in", f"the row {label!r} of devlab")]
+    # The row itself broke, most likely over a result that another row refuses: this row was then not reached.
+    # No traceback of ours reaches a learner; where no row refuses, the verdict tells maintainers the error.
+    found = [("raised", describe_error(stopped)), ("in", f"the row {label!r} of devlab")]
     headline = "devlab could not judge this answer; please report it"
     return Finding(Outcome.ERROR, headline, details(trial, found), assumed=True)
 
@@ -166,11 +166,11 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
 LATE = "this line launched the work and went on; the next wait raises the error. The device is usable again"
 
 
-def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
+def _find_in_error(raised: AnswerRaised, trial: Trial) -> Finding:
     error, at = raised.error, where_raised(raised.error)
     if is_placeholder(error):
         return _unwritten(raised, trial, at)
-    found = [("raised", said(error)), ("at", at)]
+    found = [("raised", describe_error(error)), ("at", at)]
     found += [("note", BEYOND)] if "NVIDIA GPU" in trial.situation and is_beyond(error) else []
     if isinstance(error, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
         found += held.lines[:1]
@@ -179,7 +179,7 @@ def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
     if failure := failure_of(error):
         headline = f"the device found a value out of range {where}, after your code had gone on"
         found = [
-            ("raised", said(error).splitlines()[0]),
+            ("raised", describe_error(error).splitlines()[0]),
             ("because", failure.reason),
             ("at", at),
             ("note", LATE),
@@ -205,7 +205,7 @@ def _endless(stopped: time_limits.TooLong, trial: Trial) -> Finding:
     return Finding(Outcome.ERROR, headline, found, ("endless",), step=step, endless=True)
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an exception's type and message; PyTorch's own may go on for pages."""
     lines = INSIDE.sub("", f"{type(error).__name__}: {error}").splitlines()
     text = "\n".join(lines[:MOST_LINES])
@@ -240,7 +240,7 @@ def judge(
     caller = caller or Caller()
     devices = bench() if devices is None else devices
     notebook = unusable()
-    with preserved_state() as free, time_limits.watched():
+    with preserve_state() as free, time_limits.watch_calls():
         table = _judge_rows(exercise, answer, devices, seed, caller)
         if free and main_finding(table) is None and settings.may_change(answer):
             _judge_once_more(exercise, answer, devices, seed, caller, table)
@@ -300,13 +300,13 @@ def judge_row(
     seed: int,
     caller: Caller,
 ) -> Finding:
-    """Judge one row on one device; the rest is as in `judge`, which also puts PyTorch's state back."""
+    """Judge a row on a device. The other arguments are those of `judge`, which puts PyTorch's state back."""
     caller.row()
     trial = _trial(exercise, answer, device, devices, seed, caller)
     fresh_defaults()
     try:
         row.judge(trial)
-        if late := noticed():
+        if late := settle_devices():
             raise late
     except (Exception, time_limits.TooLong) as stopped:
         time_limits.disarm()
@@ -381,18 +381,18 @@ def _verdict(
         told += (("also failing", also),) * bool(also)
         told += (("next", main.step or f"devlab.hint({exercise.name})"),)
     else:
-        main = _unjudged(table) or _passed(table)
+        main = _find_unjudged(table) or _find_passed(table)
         told = main.details
     return Result(exercise.name, main.outcome, main.headline, rows, told + notebook, exercise.possible)
 
 
-def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
+def _find_unjudged(table: list[list[Finding | None]]) -> Finding | None:
     """Return why a row was judged on no device: an answer with such a row has not passed.
 
     A row that only another machine can judge takes no pass away. A skipped row with details comes first,
     because the details say what a learner can do about the skip.
     """
-    skipped = [one for one in _skipped(table) if one.details]
+    skipped = [one for one in _list_skipped(table) if one.details]
     if skipped:
         return skipped[0]
     none_passed = not any(one and one.outcome is Outcome.PASSED for row in table for one in row)
@@ -404,13 +404,13 @@ def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
     return None
 
 
-def _skipped(table: Table) -> list[Finding]:
+def _list_skipped(table: Table) -> list[Finding]:
     return [one for row in table for one in row if one and one.outcome is Outcome.SKIPPED]
 
 
-def _passed(table: Table) -> Finding:
+def _find_passed(table: Table) -> Finding:
     """Return the finding of an answer that passes, with the reasons why a row was not judged on a device."""
-    reasons = list(dict.fromkeys(one.headline for one in _skipped(table)))
-    partly = any(one.elsewhere for one in _skipped(table))
+    reasons = list(dict.fromkeys(one.headline for one in _list_skipped(table)))
+    partly = any(one.elsewhere for one in _list_skipped(table))
     headline = "passed, as far as this machine can tell" if partly else "passed"
     return Finding(Outcome.PASSED, headline, (("not judged", "\n".join(reasons)),) if reasons else ())

@@ -14,7 +14,7 @@ from devlab.checks.calls import is_learners
 from devlab.checks.exercise import find
 
 STUB = "your code here"
-# What a function does that gives nothing back but None.
+# The instructions of a function that does nothing and returns None.
 IDLE = frozenset(
     {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
 )
@@ -68,7 +68,7 @@ def _is_pythons(name: str, value: object) -> bool:
 
 
 def _same(function: types.FunctionType, empty: types.FunctionType) -> bool:
-    """Tell whether two functions do the same, whatever their docstrings say."""
+    """Tell whether two functions do the same; their docstrings are not compared."""
     code, other = function.__code__, empty.__code__
     return (code.co_code, code.co_names) == (other.co_code, other.co_names) and STUB in code.co_consts
 
@@ -96,10 +96,10 @@ def holder(error: BaseException) -> str:
 def is_printed(name: str, answer: object) -> bool:
     """Tell whether an answer is what a notebook of the course prints: a program to mend, a demonstration.
 
-    Whoever runs that cell has tried nothing yet. False where the installation carries no notebooks.
+    A learner who runs that cell has tried nothing yet. False where the installation carries no notebooks.
     """
     own = _own(answer)
-    return bool(own) and any(_alike(own, printed) for printed in _printed(name))
+    return bool(own) and any(_alike(own, printed) for printed in _printed_codes(name))
 
 
 def _own(answer: object) -> Codes:
@@ -114,7 +114,7 @@ def _alike(own: Codes, printed: Codes) -> bool:
 
 
 @functools.cache
-def _printed(name: str) -> list[Codes]:
+def _printed_codes(name: str) -> list[Codes]:
     """Return the code of each function or class of this name that the notebooks of its lesson define."""
     found, exercise = [], find(name)
     files = [one for kind in ("lessons", "exercises") for one in carried.files(kind)]
@@ -122,11 +122,11 @@ def _printed(name: str) -> list[Codes]:
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
             source = "".join(cell["source"])
             if cell["cell_type"] == "code" and (f"def {name}(" in source or f"class {name}" in source):
-                found += [_defined(code) for code in _inside(_compiled(source)) if code.co_name == name]
+                found += [_codes(code) for code in _inside(_compile(source)) if code.co_name == name]
     return found
 
 
-def _compiled(source: str) -> types.CodeType:
+def _compile(source: str) -> types.CodeType:
     try:
         return compile(source, "<cell>", "exec", dont_inherit=True)
     except SyntaxError:  # a line for IPython alone
@@ -137,7 +137,7 @@ def _inside(code: types.CodeType) -> list[types.CodeType]:
     return [one for one in code.co_consts if isinstance(one, types.CodeType)]
 
 
-def _defined(code: types.CodeType) -> Codes:
+def _codes(code: types.CodeType) -> Codes:
     """Return the code of a function, or of each method where the code is a class's body."""
     is_function = code.co_flags & inspect.CO_NEWLOCALS
     methods = [one for one in _inside(code) if one.co_flags & inspect.CO_NEWLOCALS]

@@ -16,13 +16,13 @@ from devlab.checks.calls import plain_function
 from devlab.checks.trial import Trial
 from devlab.checks.values import times
 
-# What PyTorch shows to a function mode although it makes no tensor.
+# PyTorch shows these calls to a function mode although they make no tensor.
 MAKES_NO_TENSOR = (torch.device, torch.get_device_module)
 # Functions that make a tensor on the default device, where their arguments name no other.
 FACTORIES = frozenset({"empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange"})
 FACTORIES |= {"linspace", "eye", "tensor", "as_tensor", "asarray"}
-MOVES = ("cuda", "xpu")  # methods of a tensor that move it
-# How a tensor is asked where it is.
+MOVES = ("cuda", "xpu")  # methods that move a tensor
+# The attributes and methods that tell where a tensor is.
 ADDRESS = {
     torch.Tensor.device.__get__: lambda place: place,
     torch.Tensor.get_device: lambda place: place.index,
@@ -33,7 +33,7 @@ ADDRESS = {
 }
 OTHERS = ("mps", "xpu")
 PRETENDED = ("cuda", *OTHERS)
-# What a PyTorch without CUDA says of a GPU that only the check pretends.
+# The words of a PyTorch without CUDA about a GPU that only the check pretends.
 REAL_ONES_MISSED = ("dummy base class", "ATen_cuda", "CUDA enabled", "'torch._C' has no attribute")
 BEYOND = (
     "this GPU is pretended: it answers questions and lends tensors, and has no streams, events, generators "
@@ -116,7 +116,7 @@ class Machine(TorchFunctionMode):
         self._index(device)
 
     def current_stream(self, device=None) -> "_Stream":
-        """Answer `torch.cuda.current_stream(device)`: the default stream, the only one here."""
+        """Answer `torch.cuda.current_stream(device)` with the default stream, the only stream here."""
         return _Stream(torch.device("cuda", self._index(device)))
 
     def accelerator_stream(self, device=None) -> "_Stream":
@@ -241,7 +241,7 @@ class Machine(TorchFunctionMode):
             return func(*args, **kwargs)
         if func in ADDRESS and (place := self._place_of(args[0])):
             return ADDRESS[func](place)
-        args = self._named(func, args, kwargs)
+        args = self._name_devices(func, args, kwargs)
         wanted = next(filter(_is_accelerator, (*args, *kwargs.values())), None)
         if wanted is None and _name(func) in MOVES:
             wanted = _name(func)
@@ -252,15 +252,15 @@ class Machine(TorchFunctionMode):
         place = self._place(torch.device(wanted))
         self._require(place)
         if _name(func) in MOVES:
-            return self._placed_there(args[0].clone(), place)
+            return self._place_there(args[0].clone(), place)
         made = func(*map(_here, args), **{name: _here(one) for name, one in kwargs.items()})
-        if not isinstance(made, torch.Tensor):  # as where a module's `to` has its arguments read
+        if not isinstance(made, torch.Tensor):  # a module's `to` only has its arguments parsed
             return func(*args, **kwargs)
         shared = _storage(made) in map(_storage, _tensors(args))
-        return self._placed_there(made.clone() if shared else made, place)
+        return self._place_there(made.clone() if shared else made, place)
 
-    def _named(self, func: Callable, args: tuple, kwargs: dict) -> list:
-        """Return what a call is given, with a device's name where PyTorch takes a bare number for one."""
+    def _name_devices(self, func: Callable, args: tuple, kwargs: dict) -> list:
+        """Return a call's arguments, with a device in place of a number that stands for a device."""
         kind = _name(func) if _name(func) in MOVES else self._kind()
         if type(kwargs.get("device")) is int:
             kwargs["device"] = torch.device(kind, kwargs["device"])
@@ -268,21 +268,21 @@ class Machine(TorchFunctionMode):
         return [*args[:1], torch.device(kind, args[1]), *args[2:]] if moves else list(args)
 
     def _result(self, func: Callable, args: tuple, kwargs: dict) -> object:
-        """Call a function; a tensor that it makes of a placed one is placed in the same way."""
+        """Call a function; what it makes of a placed tensor is placed on the same device."""
         made = func(*args, **kwargs)
         place = next(filter(None, map(self._place_of, _tensors(args))), None)
         if place is None:
             return made
         if _name(func) == "cpu" or any(map(_is_cpu, (*args, *kwargs.values()))):
             return made.clone() if isinstance(made, torch.Tensor) else made
-        return self._placed_there(made, place)
+        return self._place_there(made, place)
 
     def _is_unplaced(self, func: Callable, args: tuple, kwargs: dict) -> bool:
         """Tell whether a call makes a tensor of no other tensor, and names no device for it."""
         takes_a_place = _name(func) in FACTORIES and kwargs.get("device") is None
         return takes_a_place and not _tensors((*args, *kwargs.values()))
 
-    def _placed_there(self, made: object, place: torch.device) -> object:
+    def _place_there(self, made: object, place: torch.device) -> object:
         if isinstance(made, torch.Tensor):
             self._placed[_storage(made)] = (made, place)
         return made
@@ -335,7 +335,7 @@ def _here(value: object) -> object:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    """Return what tells a tensor's storage from every other one's."""
+    """Return the identity of a tensor's storage."""
     return tensor.untyped_storage()._cdata
 
 
@@ -395,7 +395,7 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
     """
     pretended = Machine(names, **options)
     trial.situation = pretended.words
-    with _answering(pretended, getattr(plain_function(trial.answer), "__globals__", {})):
+    with _let_answer(pretended, getattr(plain_function(trial.answer), "__globals__", {})):
         yield pretended
 
 
@@ -435,7 +435,7 @@ class pretend:
         idle = self.built_for if self.built_for in OTHERS else None
         machine = Machine(self.gpus, built=for_cuda, other=self.accelerator, idle=idle)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_answering(machine, {}))
+            stack.enter_context(_let_answer(machine, {}))
             self._entered.append(stack.pop_all())
         return self
 
@@ -444,8 +444,8 @@ class pretend:
 
 
 @contextlib.contextmanager
-def _answering(pretended: Machine, theirs: dict) -> Iterator[None]:
-    """Let PyTorch's questions be answered by a machine; `theirs` are the names of whoever asks."""
+def _let_answer(pretended: Machine, theirs: dict) -> Iterator[None]:
+    """Let a machine answer PyTorch's questions; `theirs` are the global names of the answer's module."""
     pairs = [
         (torch.cuda, "is_available", lambda: bool(pretended.names)),
         (torch.cuda, "device_count", lambda: len(pretended.names)),
@@ -488,7 +488,7 @@ def _answering(pretended: Machine, theirs: dict) -> Iterator[None]:
                 forget = getattr(real, "cache_clear", lambda: None)  # some keep their first answer
                 forget()
                 stack.callback(forget)
-                stack.enter_context(answered_by(function, value))
+                stack.enter_context(exchange_answer(function, value))
             elif callable(real):
                 for own in [own for own, held in theirs.items() if held is real]:
                     stack.callback(theirs.__setitem__, own, real)
@@ -503,7 +503,7 @@ def _answering(pretended: Machine, theirs: dict) -> Iterator[None]:
 
 
 def _of_other_kinds(pretended: Machine) -> list[tuple]:
-    """Return what is asked of Intel's and Apple's accelerators alone: each is one device, and unused."""
+    """Return the answers that only Intel's and Apple's accelerators give: each is a single, unused device."""
     memory, name = 16 << 30, "Intel Graphics"
     answers = {
         "xpu": {
@@ -543,20 +543,20 @@ _answers: dict[int, Callable] = {}
 
 
 @functools.cache
-def _asking(number: int) -> CodeType:
-    """Return the code of a function that gives whatever answer stands under a number."""
+def _code_that_asks(number: int) -> CodeType:
+    """Return the code of a function that calls the answer of this number."""
     here = f"__import__({__name__!r}, fromlist=['_'])"
     return eval(f"lambda *args, **kwargs: {here}._answers[{number}](*args, **kwargs)").__code__
 
 
 @contextlib.contextmanager
-def answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
+def exchange_answer(function: FunctionType, answer: Callable) -> Iterator[None]:
     """Let a function of PyTorch answer something else, under all its names: its code is exchanged."""
     before = function.__code__
     number = id(function)
-    outer = _answers.get(number)  # of a machine that is pretended around this one
+    outer = _answers.get(number)  # of a pretended machine around this machine
     _answers[number] = answer
-    function.__code__ = _asking(number)
+    function.__code__ = _code_that_asks(number)
     try:
         yield
     finally:

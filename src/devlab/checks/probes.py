@@ -121,9 +121,9 @@ class CountingLoader:
         if self.most is not None and self.passes > self.most:
             raise Endless
         self.taken = 0
-        return self._counted()
+        return self._count_batches()
 
-    def _counted(self) -> Iterator:
+    def _count_batches(self) -> Iterator:
         for batch in self.batches:
             self.taken += 1
             yield batch
@@ -241,7 +241,7 @@ class Built:
                 expect.fail(headline, f'"{name}" among the keys', saved)
 
     def require_stays(self, name: str, x: torch.Tensor) -> None:
-        """Expect a forward that moves nothing of the module, whatever x it is given from elsewhere."""
+        """Expect a forward that moves no part of the module when it is given an x on another device."""
         before = self.buffer(name).device
         with contextlib.suppress(AnswerRaised):  # an error is the right answer to an x that is elsewhere
             self(x)

@@ -7,14 +7,14 @@ from devlab.panel import Column, Panel, Table, escape, prose
 
 
 class Outcome(enum.StrEnum):
-    """What came of an answer, or of one row of it on one device."""
+    """The outcome of an answer, or of a row on a device."""
 
     PASSED = "passed"
     FAILED = "failed"
     NOT_ATTEMPTED = "not attempted"
     SKIPPED = "skipped"
     ERROR = "error"
-    NOT_REACHED = "not reached"  # of a row alone: something else stopped it before its own question
+    NOT_REACHED = "not reached"  # for rows only: another fault stopped the row before its own question
 
     @property
     def sign(self) -> str:
@@ -95,11 +95,11 @@ class RowResult:
 
 @dataclass(repr=False, eq=False)
 class Result(Panel):
-    """The verdict on one answer.
+    """The verdict on an answer.
 
-    `rows` holds one RowResult for each thing judged; `points` counts those that passed on every
-    device, out of `possible`. `details` are labelled lines: called with, expected, got, next. `onward` says
-    after a pass what comes next, and the address of it in the course.
+    `rows` holds a RowResult for each row; `points` counts the rows that passed on every device, out of
+    `possible`. `details` are labelled lines: called with, expected, got, next. After a pass `onward` names
+    the next exercise, with its address in the course.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Result(Panel):
         return CHIPS[self.outcome].edge
 
     def on(self, device: str) -> Outcome:
-        """Return what came of the answer on one device: the first finding there, or else what is no pass."""
+        """Return the answer's outcome on a device: that of the first row that a fault stopped, if any."""
         found = [row.outcomes[device] for row in self.rows if row.outcomes[device]]
         last = (Outcome.NOT_REACHED, Outcome.PASSED)
         return min(found, key=lambda one: last.index(one) + 1 if one in last else 0, default=Outcome.PASSED)

@@ -1,4 +1,4 @@
-"""The settings of the notebook: judging puts them back, finds what changed them, and tries unusual ones."""
+"""The notebook's settings: judging puts them back, finds changes of them, and tries unusual values."""
 
 import contextlib
 import gc
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 import numpy
 import torch
 
-from devlab.checks.calls import is_learners, noticed
+from devlab.checks.calls import is_learners, settle_devices
 from devlab.checks.expect import Mismatch
 
 
 @contextlib.contextmanager
-def preserved_state() -> Iterator[bool]:
-    """Run a block under PyTorch's defaults, and put back afterwards whatever was set before.
+def preserve_state() -> Iterator[bool]:
+    """Run a block under PyTorch's defaults, and put the settings back afterwards.
 
     A simulated device that has failed is usable in the block. Gives whether a default device may be set:
     inside of two blocks `with torch.device(...)` that breaks PyTorch's own order of them.
 
     >>> before = torch.get_rng_state()
-    >>> with preserved_state():
+    >>> with preserve_state():
     ...     _ = torch.manual_seed(0)
     >>> torch.equal(before, torch.get_rng_state())
     True
@@ -38,7 +38,7 @@ def preserved_state() -> Iterator[bool]:
         dtype, device, grad = torch.get_default_dtype(), _unset_device(), torch.is_grad_enabled()
         threads, current = torch.get_num_threads(), current_index()
         try:
-            # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
+            # Inputs are tiny: a second thread only waits, for milliseconds on a busy machine.
             torch.set_num_threads(1)
             with _outside() as free, clock.virtual(), races(False):
                 fresh_defaults()
@@ -56,7 +56,7 @@ def preserved_state() -> Iterator[bool]:
 
 
 def _random_states() -> list[torch.Tensor]:
-    """Return the states of the accelerators' own generators; of Apple's GPU there is one."""
+    """Return the states of the accelerators' own generators: Apple's GPU has a single generator."""
     if not torch.accelerator.is_available():
         return []
     module = torch.get_device_module(torch.accelerator.current_accelerator())
@@ -117,8 +117,8 @@ def undisturbed() -> Iterator[None]:
 
 
 def fresh_defaults() -> None:
-    """Set PyTorch's defaults as a new process has them, so that no row sees what another one set or broke."""
-    noticed()
+    """Set PyTorch's defaults as a new process has them, so that no row meets another row's settings."""
+    settle_devices()
     plain_defaults()
     _set_current_index(0)
     seed_generators(0)
@@ -161,7 +161,7 @@ def plain_defaults() -> None:
 
 
 def default_device() -> torch.device | str:
-    """Return the default device, or words for one that is not on this machine."""
+    """Return the default device, or words that say that this machine lacks it."""
     try:
         return torch.get_default_device()
     except (AssertionError, RuntimeError):  # PyTorch makes a tensor there to learn the index
@@ -174,7 +174,7 @@ GETTERS: dict[str, Callable[[], object]] = {
     "gradient mode": torch.is_grad_enabled,
     "current device": current_index,
 }
-# How a setting is changed, as a learner would write it.
+# The line of code with which a learner changes each setting.
 WORDS: dict[str, Callable[[object], str]] = {
     "default device": lambda value: f"torch.set_default_device({str(value)!r})",
     "default dtype": lambda value: f"torch.set_default_dtype({value})",
@@ -211,7 +211,7 @@ def restore(before: dict[str, object]) -> None:
     """Make each setting what it was."""
     device = before["default device"]
     torch.set_default_device(None)
-    # Where the CPU was the default, it is again; to ask takes as long as the rest of this function.
+    # The CPU is the default again by now: asking would take as long as the rest of this function.
     if isinstance(device, torch.device) and device.type != "cpu" and default_device() != device:
         torch.set_default_device(device)
     if torch.get_default_dtype() is not before["default dtype"]:  # to set takes ten times as long
@@ -237,7 +237,7 @@ class Unusual:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Set them for a block, and put back afterwards whatever was there."""
+        """Set them for a block, and put the former settings back afterwards."""
         before = now()
         try:
             if self.device is not None:
@@ -254,7 +254,7 @@ class Unusual:
 
 
 def unusual(device: torch.device, others: tuple[torch.device, ...]) -> list[Unusual]:
-    """Return settings to judge an answer under: all at once, then one by one for what fails under all."""
+    """Return settings to judge an answer under: all together, then each alone for a row that fails."""
     elsewhere = others[-1] if others else torch.device("meta")
     several = sum(one.type != "cpu" for one in (device, *others)) > 1
     single = [Unusual(device=elsewhere), Unusual(dtype=torch.float64), Unusual(grad=False)]
@@ -262,13 +262,13 @@ def unusual(device: torch.device, others: tuple[torch.device, ...]) -> list[Unus
     return [Unusual(elsewhere, torch.float64, False, 1 if several else None), *single]
 
 
-# With these an answer reaches a function without its name, or leaves a block open.
+# With these names an answer can call a function without naming it, or leave a block open.
 ROUNDABOUT = frozenset(
     {"attrgetter", "compile", "enter_context", "eval", "exec", "getattr", "globals", "import_module"}
     | {"locals", "methodcaller", "push", "vars"}
 )
 
-# Where methods, partial functions, properties and decorated functions hold what they call.
+# In these attributes methods, partial functions, properties and decorated functions keep their functions.
 HOLDERS = ("__wrapped__", "__func__", "__self__", "func", "args", "keywords", "fget", "fset")
 
 
@@ -286,7 +286,7 @@ def may_change(answer: object) -> bool:
         one = waiting.pop()
         if id(one) in seen:
             continue
-        seen[id(one)] = one  # held, so that nothing else gets its number
+        seen[id(one)] = one  # kept alive, so that no other object gets its id
         if isinstance(one, types.FunctionType | types.BuiltinFunctionType) and _is_setter(one.__name__):
             return True
         if isinstance(one, types.FunctionType) and is_learners(one.__code__.co_filename):
@@ -296,7 +296,7 @@ def may_change(answer: object) -> bool:
             waiting += [one.__globals__.get(name, sys.modules.get(name)) for name in names]
         elif isinstance(one, types.ModuleType) and is_learners(getattr(one, "__file__", None) or "<frozen>"):
             return True
-        waiting += _held(one)
+        waiting += _list_callables(one)
     return False
 
 
@@ -315,7 +315,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _held(one: object) -> Iterable[object]:
+def _list_callables(one: object) -> Iterable[object]:
     """Return what may be called when a function, a class, an object or a container is used."""
     kind = type(one)
     if kind is types.FunctionType:

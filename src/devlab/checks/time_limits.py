@@ -19,7 +19,7 @@ from collections.abc import Iterator
 SECONDS = 10.0
 ON_THE_WALL = 30.0
 STEP = 0.05
-PAUSE = 0.4  # between two exceptions, so that the second does not meet what the first one has begun
+PAUSE = 0.4  # between two exceptions, so that the second does not interrupt the clean-up after the first
 
 _active: "_Watcher | None" = None
 
@@ -33,7 +33,7 @@ class TooLong(BaseException):
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[None]:
+def watch_calls() -> Iterator[None]:
     """Let `limited` end calls that take too long, in a block, of this thread."""
     global _active
     before, watcher = _active, _Watcher()
@@ -65,12 +65,12 @@ def _interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Run a learner's code in a block; raises TooLong there when its time is over, within `watched`."""
+    """Run a learner's code in a block; raises TooLong there when its time is over, within `watch_calls`."""
     watcher = _active
     if watcher is None or watcher.target != threading.get_ident():
         yield
         return
-    around, began = watcher.call, time.monotonic()  # of a call that this one is a part of
+    around, began = watcher.call, time.monotonic()  # of a call around this call
     watcher.acted = False
     watcher.call = Budget()
     try:
@@ -86,7 +86,7 @@ def limited() -> Iterator[None]:
 
 
 def disarm() -> None:
-    """Let nothing be raised any more in the block of `watched`: the call that took too long has ended."""
+    """Let nothing be raised any more in the block of `watch_calls`: the call that took too long has ended."""
     if _active:
         _active.disarm()
 
@@ -132,7 +132,7 @@ class _Watcher(threading.Thread):
         interrupts, self.acted = self.acted and not self._interrupted, True
         self._interrupted = interrupts
         if interrupts and self._may_interrupt():
-            with contextlib.suppress(OSError):  # a sandbox may refuse it
+            with contextlib.suppress(OSError):  # a sandbox may refuse the signal
                 signal.pthread_kill(self.target, signal.SIGINT)
         else:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
@@ -148,7 +148,7 @@ class _Watcher(threading.Thread):
             try:
                 with self._acting:
                     self.call = None
-                if self.acted:  # hardly ever, and what follows takes as long as many a call
+                if self.acted:  # this is rare, and the next lines take as long as a short call
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), None)
                     time.sleep(0)  # an interrupt that has come already is raised here
                 return

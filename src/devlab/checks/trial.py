@@ -1,4 +1,4 @@
-"""A trial: one answer on one device, with fresh inputs and a record of the last call."""
+"""A trial: an answer on a device, with fresh inputs and a record of the last call."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from devlab.checks import settings
-from devlab.checks.calls import AnswerRaised, Call, Snapshot, named, names_of, require_parameters, run
+from devlab.checks.calls import AnswerRaised, Call, Snapshot, name_inputs, names_of, require_parameters, run
 from devlab.checks.expect import Mismatch, readable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Caller:
             if trial.calls > MOST_UNUSUAL:
                 raise Skip("a few calls show what the answer leaves changed")
         names = names_of(function, len(args))
-        arguments = named(function, args, names)
+        arguments = name_inputs(function, args, names)
         call = trial.last_call = Call(label, arguments)
         if names is None and function is trial.answer:
             trial.require_parameters(args)
@@ -61,7 +61,7 @@ class Caller:
                     result = run(function, call, args, {})
                 left = settings.changes(inside)
         finally:
-            settings.restore(outside)  # what the answer set must not reach the row's own tensors
+            settings.restore(outside)  # the answer's settings must not change the row's own tensors
         if left:
             raise left[0]
         if before:
@@ -106,7 +106,7 @@ class Trial:
     def randn(
         self, *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, on: torch.device | None = None
     ) -> torch.Tensor:
-        """Return normal random numbers on the trial's device, the same for one seed on every device."""
+        """Return normal random numbers on the trial's device: for each seed the same on every device."""
         numbers = torch.randn(shape, generator=torch.Generator().manual_seed(1000 + seed))
         return numbers.to(on or self.device, dtype)
 
@@ -116,15 +116,15 @@ class Trial:
         return torch.randint(low, high, shape, generator=generator).to(self.device)
 
     def other(self) -> torch.device:
-        """Return another device than the trial's; raises Skip on a machine that has only one."""
+        """Return another device than the trial's; raises Skip where there is no other."""
         if not self.others:
             raise Skip("it needs a second device, and only the CPU is in use here")
         return self.others[-1]
 
     def second(self) -> torch.device:
-        """Return another accelerator than the trial's device; raises Skip on a machine that has none.
+        """Return another accelerator than the trial's device; raises Skip where there is none.
 
-        A row asks for it last: before that it judges all that one accelerator can tell.
+        A row asks for the second accelerator last: before that, it judges all that one accelerator can tell.
         """
         found = self.other()
         if found.type == "cpu":
@@ -167,7 +167,7 @@ class Trial:
 
     def snapshot(self, *args: object) -> Snapshot:
         """Return what the inputs of a call hold, for rows that look at them later than `call` would."""
-        return Snapshot(args, named(self.answer, args, names_of(self.answer, len(args))))
+        return Snapshot(args, name_inputs(self.answer, args, names_of(self.answer, len(args))))
 
     def require_parameters(self, args: tuple) -> None:
         """Raise Mismatch where the answer cannot take the arguments that the task gives it."""

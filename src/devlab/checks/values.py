@@ -9,7 +9,7 @@ import numpy
 import torch
 from torch.utils.data import DataLoader
 
-# By device: to ask PyTorch for its type takes longer than all else here.
+# Each device's type: asking PyTorch for the type takes longer than all else here.
 _types: dict[torch.device, str] = {}
 
 
@@ -24,22 +24,22 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """
     if tensor.is_cpu:
         return tensor.detach()
-    return _read(tensor, wait=True) if simulated(tensor) else tensor.detach().cpu()
+    return _read_simulated(tensor, wait=True) if is_simulated(tensor) else tensor.detach().cpu()
 
 
-def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of what a tensor holds, without waiting for its device: on a real one it stays there.
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a tensor without waiting for its device; on a real device the copy stays there.
 
-    >>> copied(torch.ones(2, requires_grad=True))
+    >>> copy_of(torch.ones(2, requires_grad=True))
     tensor([1., 1.])
     """
-    return (_read(tensor, wait=False) if simulated(tensor) else tensor.detach()).clone()
+    return (_read_simulated(tensor, wait=False) if is_simulated(tensor) else tensor.detach()).clone()
 
 
-def simulated(tensor: torch.Tensor) -> bool:
+def is_simulated(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor is on a simulated device.
 
-    >>> simulated(torch.ones(2))
+    >>> is_simulated(torch.ones(2))
     False
     """
     if tensor.is_cpu:
@@ -51,7 +51,7 @@ def simulated(tensor: torch.Tensor) -> bool:
     return kind == "sim"
 
 
-def _read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
+def _read_simulated(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
     # Looked up, not imported: `import` takes as long as all else here. Where the tensor is, the simulator is.
     return sys.modules["devlab.sim.crossing"].read(tensor, wait)
 
@@ -131,7 +131,7 @@ def times(count: int, noun: str) -> str:
     """
     if count == 1:
         return "once" if noun == "time" else f"1 {noun}"
-    if noun.endswith(("s", "sh", "ch", "x")) and not noun.endswith("epoch"):  # whose "ch" is spoken as k
+    if noun.endswith(("s", "sh", "ch", "x")) and not noun.endswith("epoch"):  # its "ch" is spoken as k
         return f"{count} {noun}es"
     return f"{count} {noun[:-1]}ies" if noun[-2:-1] not in "aeiou" and noun[-1] == "y" else f"{count} {noun}s"
 
@@ -160,7 +160,7 @@ def describe_tensor(tensor: torch.Tensor) -> str:
     """
     text = _form(tensor.dtype, tensor.shape, tensor.device, _graph(tensor))
     if _is_shown(tensor):
-        return f"{text} {copied(tensor).tolist()}"
+        return f"{text} {copy_of(tensor).tolist()}"
     if tensor.dim() == 0 and tensor.device.type != "meta":
         text += f", value {tensor.item():.6g}" if tensor.is_floating_point() else f", value {tensor.item()}"
     return text
@@ -176,7 +176,7 @@ def _graph(tensor: torch.Tensor) -> str:
 def _is_shown(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor is a few whole numbers that can be read at no cost."""
     few = tensor.dim() == 1 and 0 < len(tensor) <= MOST_SHOWN and tensor.dtype in WHOLE
-    return few and (tensor.is_cpu or simulated(tensor))
+    return few and (tensor.is_cpu or is_simulated(tensor))
 
 
 def _form(dtype: torch.dtype, shape: torch.Size, device: torch.device, graph: str) -> str:
@@ -221,7 +221,7 @@ def _describe(value: object) -> str:
         return f"a DataLoader of {times(len(value), 'batch')}"
     if isinstance(value, Mapping):
         inside = [f"{_describe(key)}: {_describe(item)}" for key, item in list(value.items())[:MOST_ITEMS]]
-        return "{" + _listed(inside, len(value)) + "}"
+        return "{" + _join_items(inside, len(value)) + "}"
     if isinstance(value, list | tuple | set | frozenset):
         return _describe_collection(value)
     if isinstance(value, torch.device):
@@ -244,7 +244,7 @@ def _unspoken(value: object) -> str:
 
 
 def _describe_collection(value: list | tuple | set | frozenset) -> str:
-    inside = _listed([_describe(item) for item in list(value)[:MOST_ITEMS]], len(value))
+    inside = _join_items([_describe(item) for item in list(value)[:MOST_ITEMS]], len(value))
     if isinstance(value, list):
         return f"[{inside}]"
     if isinstance(value, tuple):
@@ -253,7 +253,7 @@ def _describe_collection(value: list | tuple | set | frozenset) -> str:
     return "{" + inside + "}" if value else "an empty set"
 
 
-def _listed(inside: list[str], count: int) -> str:
+def _join_items(inside: list[str], count: int) -> str:
     return ", ".join(inside + ["…"] * (count > len(inside)))
 
 
@@ -267,7 +267,7 @@ def describe_module(module: torch.nn.Module) -> str:
     """
     places = {str(tensor.device) for tensor in [*module.parameters(), *module.buffers()]}
     inside = _parts(module)
-    name = type(module).__name__ + (f"({_listed(inside[:MOST_ITEMS], len(inside))})" if inside else "")
+    name = type(module).__name__ + (f"({_join_items(inside[:MOST_ITEMS], len(inside))})" if inside else "")
     return f"{name} on {' and '.join(sorted(places))}" if places else name
 
 

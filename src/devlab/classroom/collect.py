@@ -15,17 +15,17 @@ from devlab.classroom.download import (
     Unreadable,
     files,
     is_notebook,
-    kept_open,
+    keep_open,
     notebook_of,
     printable,
-    said,
+    reason_of,
     without_doubles,
 )
 from devlab.classroom.handout import Handout
 from devlab.classroom.owners import Owned, owners
 from devlab.classroom.results import plain
 
-# How many bytes are read of one student, since a zip of some kilobytes may unpack to any size, and as how
+# The most bytes that are read of a student, since a zip of some kilobytes may unpack to any size, and as how
 # many bytes a smaller file counts.
 MOST_BYTES, LEAST_BYTES = 2**30, 50_000
 TOO_MUCH = "too much was handed in beside it to be read: ask for the notebook itself"
@@ -95,13 +95,13 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
     Nothing is written, and nothing that a student wrote is run. What goes wrong over a file is that file's
     problem.
     """
-    with kept_open():
+    with keep_open():
         roots = [list(files(path)) for path in map(_inside_course, paths)]
         left = defaultdict(lambda: MOST_BYTES)
         # Notebooks come first: what else lies beside them may be large.
         owned = sorted(owners(roots, list(handouts)), key=lambda one: not one.file.called_notebook)
-        judged = [_judged_safely(one, handouts, left) for one in owned]
-    found = _settled(_told_apart(judged))
+        judged = [_read_safely(one, handouts, left) for one in owned]
+    found = _take_latest(_tell_apart(judged))
     good = {one.student for _, one in found if not one.problem}
     kept, ignored = [], []
     for owned, one in found:
@@ -125,10 +125,10 @@ def _inside_course(path: Path) -> Path:
     return path / "submitted" if (path / "nbgrader_config.py").is_file() else path
 
 
-def _judged_safely(
+def _read_safely(
     owned: Owned, handouts: Mapping[str, Handout], left: dict[tuple[str, ...], int]
 ) -> tuple[Owned, Submission]:
-    """Read a file as `_judged` does; `left` says how many bytes of each student's may still be read."""
+    """Read a file as `_read` does; `left` says how many bytes of each student's may still be read."""
     given = Submission(owned.student, owned.assignment, owned.file.shown, late=owned.late, file=owned.file)
     if not given.assignment and len(handouts) == 1:
         (only,) = handouts
@@ -137,15 +137,16 @@ def _judged_safely(
     if left[owned.key] < 0:
         return owned, replace(given, problem=owned.file.problem or TOO_MUCH)
     try:
-        return owned, _judged(owned, given, handouts)
+        return owned, _read(owned, given, handouts)
     except Unreadable as problem:
         return owned, replace(given, problem=str(problem))
     except Exception as problem:
-        why = f"devlab could not read it ({type(problem).__name__}: {said(problem)}): look into it yourself"
+        kind, reason = type(problem).__name__, reason_of(problem)
+        why = f"devlab could not read it ({kind}: {reason}): look into it yourself"
         return owned, replace(given, problem=why)
 
 
-def _judged(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> Submission:
+def _read(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> Submission:
     """Read a file, to tell which assignment it is and whether it can be graded."""
     file = owned.file
     if file.problem:
@@ -164,7 +165,7 @@ def _judged(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) ->
     except Unreadable as problem:
         return replace(given, problem=str(problem))
     known = {name: handout.known(notebook) for name, handout in handouts.items()}
-    # Of assignments that fit equally well, the one in its path counts.
+    # Of assignments that fit equally well, the assignment that the path names counts.
     best = max(known, key=lambda name: (known[name], name == owned.assignment), default="")
     if not best or not known[best]:
         what = given.assignment or "the course"
@@ -190,7 +191,7 @@ def _few_letters(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
 
 
-def _told_apart(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
+def _tell_apart(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
     """Give two people of one name two names, by the platform's numbers for them or by where their files lie.
 
     They count as two people only if both handed in the same assignment: from one assignment to another Moodle
@@ -213,7 +214,7 @@ def _told_apart(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Subm
     return told
 
 
-def _settled(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
+def _take_latest(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
     """Take the latest where a student handed in one assignment several times; say so on each.
 
     A notebook that is as it was handed out never takes the place of one with work in it.
@@ -257,14 +258,14 @@ def _count(things: Sequence, name: str) -> str:
 COLUMNS = ("student", "assignment", "path", "problem", "remarks")
 
 
-def put(collection: Collection, course: Path) -> Path:
+def write(collection: Collection, course: Path) -> Path:
     """Write each gradable notebook to `submitted/STUDENT/ASSIGNMENT/` of a course, and a list of everything.
 
     Each is written as UTF-8, with the time it was changed last beside it, as nbgrader reads it. What cannot
     be written is a problem of that submission, which `collection` then holds too. Returns the path
     of the list, `collected.csv`: a row for each file found, those included that cannot be graded.
     """
-    collection.submissions[:] = [one if one.problem else _put(one, course) for one in collection.submissions]
+    collection.submissions[:] = [one if one.problem else _save(one, course) for one in collection.submissions]
     listed = course / "collected.csv"
     with listed.open("w", encoding="utf-8", newline="") as stream:
         table = csv.writer(stream)
@@ -278,7 +279,7 @@ def put(collection: Collection, course: Path) -> Path:
     return listed
 
 
-def _put(one: Submission, course: Path) -> Submission:
+def _save(one: Submission, course: Path) -> Submission:
     folder = course / "submitted" / one.student / one.assignment
     try:
         text = json.dumps(without_doubles(one.notebook()), indent=1)
@@ -286,7 +287,7 @@ def _put(one: Submission, course: Path) -> Submission:
         (folder / f"{one.assignment}.ipynb").write_text(text + "\n", encoding="utf-8", newline="\n")
         (folder / "timestamp.txt").write_text(_time(one) + "\n", encoding="utf-8")
     except Exception as problem:
-        return replace(one, problem=f"it cannot be put into {folder.name} ({said(problem)})")
+        return replace(one, problem=f"it cannot be put into {folder.name} ({reason_of(problem)})")
     return one
 
 

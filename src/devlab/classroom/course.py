@@ -11,7 +11,7 @@ from devlab import carried
 from devlab.classroom import handout
 from devlab.classroom.handout import Handout
 
-# Zip files hold a time for each member: this one, so that the same course gives the same bytes.
+# The time of every member of a zip file, so that the same course gives the same bytes.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -85,7 +85,7 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
     known = available()
     layout = Layout(folder)
     for lesson in choose(lessons, list(known)):
-        notebook = handout.teachers(read(known[lesson]), marks)
+        notebook = handout.teachers(read_notebook(known[lesson]), marks)
         _keep_or_write(layout, f"source/{lesson}/{lesson}.ipynb", text_of(notebook))
     layout.assignments = assignments(folder)
     first = layout.assignments[0]
@@ -110,7 +110,7 @@ def handouts_of(folder: Path) -> dict[str, Handout]:
     for assignment in assignments(folder):
         path = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
         try:
-            found[assignment] = Handout(read(path))
+            found[assignment] = Handout(read_notebook(path))
         except ValueError as problem:
             raise CourseError(f"{path} cannot be graded: {problem}") from problem
     if not found:
@@ -122,7 +122,7 @@ def hand_out(folder: Path, assignment: str) -> list[Path]:
     """Make `handout/`'s notebook of an assignment and a zip of it, from `source/`; return both paths."""
     source = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
     try:
-        text = text_of(handout.students(read(source)))
+        text = text_of(handout.students(read_notebook(source)))
     except ValueError as problem:
         raise CourseError(f"{source} cannot be handed out: {problem}") from problem
     notebook = Path(folder) / "handout" / assignment / source.name
@@ -147,7 +147,7 @@ def write_zip(archive: Path, files: dict[str, str | bytes], programs: Collection
             zipped.writestr(member, text)
 
 
-def read(path: Path) -> dict:
+def read_notebook(path: Path) -> dict:
     """Read a notebook of the teacher's; raises CourseError where it is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))

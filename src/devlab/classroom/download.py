@@ -173,14 +173,14 @@ def zip_name(info: zipfile.ZipInfo) -> str:
         return info.filename
 
 
-# What systems and tools leave beside a student's files; no student handed it in.
+# Files that systems and tools leave beside a student's files; no student handed them in.
 RUBBISH = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__", ".git"}
 # Endings under which a zip is opened: browsers and people rename zips. An office document is a zip, too, and
 # is not opened.
 ARCHIVES = (".zip", ".ipynb", ".txt", ".json")
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz")
 DEEPEST = 5
-DEEPEST_FOLDER = 60  # folders inside each other; what lies deeper is listed and not read
+DEEPEST_FOLDER = 60  # folders inside each other; deeper files are listed and not read
 TOO_DEEP = f"more than {DEEPEST_FOLDER} folders lie inside each other here: ask for the notebook itself"
 # A student's notebook with many pictures has some megabytes; a zip of zeros unpacks to anything.
 LARGEST = 50 * 2**20
@@ -190,7 +190,7 @@ MOST_CELLS = 10_000  # in a notebook
 # How many files, and how many bytes of zips, may come out of the zips inside a zip: out of each that lies in
 # it directly (with those inside it), and out of all together.
 SHARE, WHOLE = (5_000, 200 * 2**20), (500_000, 2 * 2**30)
-# The zips that `kept_open` keeps open, and what closes them.
+# The zips that `keep_open` keeps open, and the stack that closes them.
 _kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
@@ -198,7 +198,7 @@ class Unreadable(Exception):
     """A file that cannot be read; the message says why and what to do."""
 
 
-def said(problem: Exception) -> str:
+def reason_of(problem: Exception) -> str:
     """Return what an exception says, in one short line."""
     text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
     return printable(text)[:200]
@@ -262,7 +262,7 @@ class File:
         except Unreadable:
             raise
         except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
-            raise Unreadable(f"it cannot be read ({said(problem)}): ask for it again") from problem
+            raise Unreadable(f"it cannot be read ({reason_of(problem)}): ask for it again") from problem
 
 
 def files(root: Path) -> Iterator[File]:
@@ -278,7 +278,7 @@ def files(root: Path) -> Iterator[File]:
         try:
             found, inside = _at(path, parts)
         except Exception as problem:
-            found, inside = [File(parts, path, problem=f"it cannot be opened ({said(problem)})")], []
+            found, inside = [File(parts, path, problem=f"it cannot be opened ({reason_of(problem)})")], []
         yield from found
         waiting += [(child, (*parts, nfc(child.name))) for child in reversed(inside)]
 
@@ -297,11 +297,11 @@ def _at(path: Path, parts: tuple[str, ...]) -> tuple[list[File], list[Path]]:
         return [], inside
     if path.is_file():
         facts = path.stat()
-        return list(_opened(File(parts, path, changed=facts.st_mtime, size=facts.st_size), path)), []
+        return list(_open(File(parts, path, changed=facts.st_mtime, size=facts.st_size), path)), []
     return [File(parts, path, problem="this is neither a file nor a folder")], []
 
 
-def _opened(file: File, content: Path | bytes, depth: int = 0, share: Share | None = None) -> Iterator[File]:
+def _open(file: File, content: Path | bytes, depth: int = 0, share: Share | None = None) -> Iterator[File]:
     """Yield a zip's members in place of the zip, and any other file as it is.
 
     `share` is what may still come out of the zips that this one lies in, None where it lies in none.
@@ -313,7 +313,7 @@ def _opened(file: File, content: Path | bytes, depth: int = 0, share: Share | No
         yield _with(file, f"zips are nested more than {DEEPEST} deep: ask for the notebook itself")
         return
     try:
-        if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # to read its list takes seconds
+        if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # its list takes seconds
             raise Unreadable(f"it has more than {MOST:,} files")
         with zipfile.ZipFile(_stream(content)) as zipped:
             infos = [info for info in zipped.infolist() if not info.is_dir()]
@@ -329,7 +329,7 @@ def _opened(file: File, content: Path | bytes, depth: int = 0, share: Share | No
     except Unreadable as problem:
         yield _with(file, str(problem))
     except Exception as problem:
-        yield _with(file, f"the zip is damaged ({said(problem)}): ask for it again")
+        yield _with(file, f"the zip is damaged ({reason_of(problem)}): ask for it again")
 
 
 def _members_at(
@@ -339,7 +339,7 @@ def _members_at(
     try:
         return list(_member_of(file, zipped, info, depth, share))
     except Exception as problem:
-        why = f"it cannot be opened ({said(problem)})"
+        why = f"it cannot be opened ({reason_of(problem)})"
         name = info.filename[:LONGEST_NAME]
         return [File((*file.parts, printable(name)), file.path, (*file.members, name), problem=why)]
 
@@ -352,7 +352,7 @@ def _member_of(
     if not inner or RUBBISH & set(inner) or inner[-1].startswith("._"):
         return
     parts = (*file.parts, *(name[:LONGEST_NAME] for name in inner[:DEEPEST_FOLDER]))
-    member = File(parts, file.path, (*file.members, info.filename), _changed(info), size=info.file_size)
+    member = File(parts, file.path, (*file.members, info.filename), _time_of(info), size=info.file_size)
     if info.flag_bits & 1:
         yield _with(member, "the zip has a password: unpack it, and name the folder")
     elif info.file_size > LARGEST:
@@ -368,7 +368,7 @@ def _member_of(
         try:
             if _content(zipped, info.filename, 2) == b"PK":
                 share.take(1, info.file_size)
-                yield from _opened(member, _content(zipped, info.filename), depth + 1, share)
+                yield from _open(member, _content(zipped, info.filename), depth + 1, share)
             else:
                 yield member
         except Unreadable as problem:
@@ -402,7 +402,7 @@ def _stream(content: Path | bytes):
 
 
 @contextlib.contextmanager
-def kept_open() -> Iterator[None]:
+def keep_open() -> Iterator[None]:
     """Keep zips open for the length of a block that reads many of their members.
 
     Opening a class's zip reads its whole table of contents. None stays open afterwards: a sandboxed process
@@ -447,13 +447,13 @@ def _content(zipped: zipfile.ZipFile, name: str, most: int = LARGEST + 1) -> byt
         with zipped.open(name) as stream:
             data = stream.read(most)
     except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
-        raise Unreadable(f"it cannot be read ({said(problem)}): ask for it again") from problem
+        raise Unreadable(f"it cannot be read ({reason_of(problem)}): ask for it again") from problem
     if len(data) > LARGEST:  # the zip may have changed since its members were listed
         raise Unreadable(_too_large(len(data)))
     return data
 
 
-def _changed(info: zipfile.ZipInfo) -> float:
+def _time_of(info: zipfile.ZipInfo) -> float:
     try:
         return time.mktime((*info.date_time, 0, 0, -1))
     except (ValueError, OverflowError):
@@ -461,7 +461,7 @@ def _changed(info: zipfile.ZipInfo) -> float:
 
 
 AGAIN = "ask for the .ipynb file (in JupyterLab: File, Download)"
-# The first bytes of files that students hand in by mistake, and what to say of each.
+# The first bytes of files that students hand in by mistake, and the remark on each.
 KINDS = (
     (b"%PDF", f"this is a PDF: {AGAIN}"),
     (b"PK", f"this is a zip archive or an office document: {AGAIN}"),
@@ -492,7 +492,7 @@ def notebook_of(content: bytes) -> tuple[dict, list[str]]:
     for start, problem in KINDS:
         if content.startswith(start):
             raise Unreadable(problem)
-    text, remarks = _decoded(content)
+    text, remarks = _decode(content)
     try:
         notebook = json.loads(text)
     except (RecursionError, MemoryError) as problem:
@@ -507,7 +507,7 @@ def notebook_of(content: bytes) -> tuple[dict, list[str]]:
     return {**notebook, "cells": _cells(notebook["cells"])}, remarks
 
 
-def _decoded(content: bytes) -> tuple[str, list[str]]:
+def _decode(content: bytes) -> tuple[str, list[str]]:
     """Return the text, and a remark where its encoding is a guess."""
     encoding, remarks = json.detect_encoding(content), []
     try:

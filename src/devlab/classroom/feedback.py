@@ -1,6 +1,7 @@
-"""What a teacher gets of records: pages of feedback, each one HTML file that needs nothing else, and tables.
+"""What a teacher gets of records: pages of feedback, each a single HTML file, and tables.
 
-A page shows its student the marks, each verdict, and the student's own code.
+A page shows its student the marks, each verdict, and the student's own code. It loads and runs nothing,
+whatever a submission tried to put into it.
 """
 
 import json
@@ -8,16 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from devlab import carried
+from devlab import carried, panel
 from devlab.checks.result import SIGNS
 from devlab.classroom import results
-from devlab.classroom.download import printable, safe, said
+from devlab.classroom.download import printable, reason_of, safe
 from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, score
 from devlab.panel import Column, Table, escape, prose
 
 LONGEST = 20_000  # characters of an answer or message that a page shows, since a student may hand in anything
-# A page loads nothing and runs nothing, whatever a submission tried to put into it.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(record: Record, title: str) -> str:
@@ -33,24 +32,9 @@ def page(record: Record, title: str) -> str:
         *(f'<p class="note">{_text(note)}</p>' for note in record.remarks),
         _overview(record.exercises),
         *(_section(exercise) for exercise in record.exercises),
-        _closing(record),
+        _describe_devices(record),
     ]
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{_text(who)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-{chr(10).join(part for part in body if part)}
-</main>
-</body>
-</html>
-"""
+    return panel.page(_text(who), STYLE, "\n".join(part for part in body if part))
 
 
 def _total(record: Record) -> str:
@@ -118,7 +102,7 @@ def _wide(table: Table) -> str:
     return f'<div class="wide">{table.html()}</div>' if table.rows else ""
 
 
-def _closing(record: Record) -> str:
+def _describe_devices(record: Record) -> str:
     every = (outcomes for one in record.exercises for _, outcomes in one.rows)
     devices = list(dict.fromkeys(device for outcomes in every for device in outcomes))
     if not devices:
@@ -227,7 +211,7 @@ def write(records: Sequence[Record], folder: Path) -> Written:
     folder.mkdir(parents=True, exist_ok=True)
     grades, exercises = folder / "grades.csv", folder / "exercises.csv"
     grades.write_text(results.nbgrader_csv(records), encoding="utf-8", newline="")
-    # People open this one: without the mark in front (utf-8-sig), Excel takes UTF-8 for an old code page.
+    # Without the mark in front (utf-8-sig), Excel takes UTF-8 for an old code page.
     exercises.write_text(results.exercises_csv(records), encoding="utf-8-sig", newline="")
     titles = {name: title_of(name) for name in {record.assignment for record in records}}
     pages, problems = [], []
@@ -235,7 +219,9 @@ def write(records: Sequence[Record], folder: Path) -> Written:
         try:
             pages.append(_page(record, titles[record.assignment], folder))
         except Exception as problem:  # the other pages do not depend on this one
-            problems.append(f"{printable(record.student)}, {printable(record.assignment)}: {said(problem)}")
+            problems.append(
+                f"{printable(record.student)}, {printable(record.assignment)}: {reason_of(problem)}"
+            )
     return Written(grades, exercises, tuple(pages), tuple(problems))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from devlab import carried
 from devlab.classroom import course
-from devlab.classroom.results import WORDS, Graded, Record, by_device, number, read
+from devlab.classroom.results import WORDS, Graded, Record, by_device, number, read_all
 
 SETUP = """\
 #!/usr/bin/env bash
@@ -77,12 +77,12 @@ def run(root: str, devlab: Callable[[list[str]], int]) -> None:
     """
     folder = Path(root)
     with tempfile.TemporaryDirectory() as work:
-        # All files are one student's: of several notebooks the one with work in it counts.
+        # All files are one student's: of several notebooks the notebook that holds work counts.
         shutil.copytree(folder / "submission", Path(work) / "in" / "submission")
         out = Path(work) / "out" / "results.jsonl"
         where = ["--course", str(folder / "source" / "course"), "--out", str(out), "--jobs", "1"]
         devlab(["grade", f"{work}/in", *where])
-        made = results_json(_one(list(read([out])) if out.exists() else []))
+        made = results_json(_one(list(read_all([out])) if out.exists() else []))
     (folder / "results").mkdir(exist_ok=True)
     (folder / "results" / "results.json").write_text(made, encoding="utf-8")
 
@@ -105,7 +105,7 @@ def results_json(record: Record) -> str:
         "output": "\n".join(notes),
         "output_format": "text",
         "visibility": "visible",
-        # Students do not see what was printed during grading: code could print the numbers it was judged by.
+        # Students do not see the output of grading: their code could print the numbers that judge it.
         "stdout_visibility": "hidden",
         "tests": [_test(position, one) for position, one in enumerate(record.exercises, start=1)],
         "extra_data": {

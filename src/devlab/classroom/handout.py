@@ -25,7 +25,7 @@ def teachers(notebook: dict, marks: str = "rows") -> dict:
         _set_back(cell)
         if cell["cell_type"] == "markdown":
             cell["source"] = without_links("".join(cell["source"]))
-        elif facts := graded(cell):
+        elif facts := grade_facts(cell):
             name = facts["grade_id"].removeprefix("check_")
             cell["source"] = MARKS[marks].format(name=name, points=facts["points"])
     return notebook
@@ -38,26 +38,26 @@ def students(notebook: dict) -> dict:
         _set_back(cell)
         facts = cell["metadata"].get("nbgrader", {})
         if facts.get("solution"):
-            cell["source"] = cleared("".join(cell["source"]))
+            cell["source"] = clear_solutions("".join(cell["source"]))
             cell["metadata"]["deletable"] = False
         if facts.get("locked"):
             cell["metadata"] |= {"deletable": False, "editable": False}
     return notebook
 
 
-def graded(cell: dict) -> dict | None:
+def grade_facts(cell: dict) -> dict | None:
     """Return nbgrader's facts about a cell that gives points, None for any other."""
     facts = cell["metadata"].get("nbgrader", {})
     return facts if facts.get("grade") else None
 
 
-def cleared(source: str) -> str:
+def clear_solutions(source: str) -> str:
     """Return code as students get it: the stub, or a broken program, in place of each solution.
 
     It is what nbgrader's ClearSolutions makes of it, and devlab's step after that one. Raises ValueError
     where a mark is missing its partner: half a solution must never be handed out.
 
-    >>> print(cleared("def f():\\n    ### BEGIN SOLUTION\\n    return 1\\n    ### END SOLUTION"))
+    >>> print(clear_solutions("def f():\\n    ### BEGIN SOLUTION\\n    return 1\\n    ### END SOLUTION"))
     def f():
         raise NotImplementedError("your code here")
     """
@@ -73,7 +73,7 @@ def cleared(source: str) -> str:
             kept.append(line)
     if inside:
         raise ValueError(f"{BEGIN} has no {END} after it")
-    return revived("\n".join(kept))
+    return revive_programs("\n".join(kept))
 
 
 def _set_back(cell: dict) -> None:
@@ -99,13 +99,13 @@ STUB = 'raise NotImplementedError("your code here")'
 BEGIN_BROKEN, END_BROKEN = "### BEGIN BROKEN", "### END BROKEN"
 
 
-def revived(source: str) -> str:
+def revive_programs(source: str) -> str:
     """Return cleared code with each broken program in place of the stub that follows it.
 
     nbgrader knows no such region: where it clears alone, students read the program as comments above the
     stub. Raises ValueError where a mark has no partner, a line is no comment, or no stub follows.
 
-    >>> print(revived('''def f(x):
+    >>> print(revive_programs('''def f(x):
     ...     ### BEGIN BROKEN
     ...     # return x.cuda()
     ...     ### END BROKEN
@@ -150,7 +150,7 @@ class Handout:
     def __init__(self, source: dict):
         self.source = source
         self.blank = [_text(cell) for cell in students(source)["cells"]]
-        checks = [grade_id_of(cell) for cell in source["cells"] if graded(cell)]
+        checks = [grade_id_of(cell) for cell in source["cells"] if grade_facts(cell)]
         checked = [name.removeprefix("check_") for name in checks if name.startswith("check_")]
         self.names = list(dict.fromkeys(checked))
         self.tasks = {place for place, cell in enumerate(source["cells"]) if is_task(cell)}
@@ -188,7 +188,7 @@ class Handout:
 
     def untouched(self, cell: dict, place: int) -> bool:
         """Tell whether a cell says to Python what was handed out in its place, and no more."""
-        return _said(cell["source"]) == _said(self.blank[place])
+        return _significant_lines(cell["source"]) == _significant_lines(self.blank[place])
 
     def answers(self, notebook: dict) -> Iterator[tuple[str, dict, int | None]]:
         """Yield (task, cell, place) for each cell that may hold an answer, or a part of one."""
@@ -196,7 +196,7 @@ class Handout:
             place = self.place_of(cell)
             if place in self.tasks:
                 facts = self.source["cells"][place]
-                if not graded(facts):
+                if not grade_facts(facts):
                     yield grade_id_of(facts), cell, place
             elif place is None:
                 for name in sorted(self.defined_in(cell)):
@@ -233,7 +233,7 @@ class Handout:
                 bare.append(name)
             if cell["cell_type"] != task["cell_type"]:
                 retyped.append(f"{name} as {cell['cell_type']}")
-            elif graded(task) and not self._same_check(cell, task):
+            elif grade_facts(task) and not self._same_check(cell, task):
                 other.append(name)
         elsewhere = {name for name, _, place in self.answers(notebook) if place is None}
         names = [grade_id_of(self.source["cells"][place]) for place in sorted(self.tasks)]
@@ -255,7 +255,7 @@ class Handout:
         calls = [CHECK.fullmatch(text.strip()) for text in (cell["source"], _text(task))]
         if all(calls):
             return calls[0][1] == calls[1][1]
-        return _said(cell["source"]) == _said(_text(task))
+        return _significant_lines(cell["source"]) == _significant_lines(_text(task))
 
 
 def without_checks(source: str) -> str:
@@ -278,7 +278,7 @@ def grade_id_of(cell: dict) -> str:
     return cell["metadata"].get("nbgrader", {}).get("grade_id", "")
 
 
-def _said(source: str) -> str:
+def _significant_lines(source: str) -> str:
     lines = (line.rstrip() for line in SILENT.sub("", source + "\n").split("\n"))
     return "\n".join(line for line in lines if line)
 

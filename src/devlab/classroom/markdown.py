@@ -17,9 +17,9 @@ def page(record: Record) -> str:
     <BLANKLINE>
     """
     if record.problem:
-        return f"## {record.assignment}: not graded\n\n{_fenced(record.problem)}\n"
+        return f"## {record.assignment}: not graded\n\n{_fence(record.problem)}\n"
     title = f"## {record.assignment}: {score(record)} points"
-    lines = [title, "", *(_fenced(one) for one in record.remarks), "| exercise | points | |", "|---|---|---|"]
+    lines = [title, "", *(_fence(one) for one in record.remarks), "| exercise | points | |", "|---|---|---|"]
     for one in record.exercises:
         lines.append(f"| `{one.name}` | {score(one)} | {' '.join(WORDS[one.outcome])} |")
     return "\n".join([*lines, "", *(_section(one) for one in record.exercises if _tells(one))])
@@ -36,13 +36,13 @@ def _section(one: Graded) -> str:
         if any(outcome not in (None, "passed") for outcome in outcomes.values())
     ]
     told = "\n".join([one.headline, "", *rows, "", *(f"{label}: {text}" for label, text in one.details)])
-    return f"### `{one.name}`\n\n{_fenced(told)}\n"
+    return f"### `{one.name}`\n\n{_fence(told)}\n"
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     """Return text as a block of code, which nothing in the text can end.
 
-    >>> print(_fenced("a ``` b"))
+    >>> print(_fence("a ``` b"))
     ````text
     a ``` b
     ````

@@ -22,7 +22,7 @@ from devlab.classroom.download import (
     without,
 )
 
-CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names look like its own
+CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names look like Canvas's names
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def owners(roots: Sequence[list[File]], assignments: Sequence[str]) -> list[Owne
             side_by_side += [(file, 0) for file in files]
         else:
             levels += inside
-    found = [one for level in (*levels, side_by_side) for one in _owned_at(level, assignments)]
+    found = [one for level in (*levels, side_by_side) for one in _owners_at(level, assignments)]
     for level in by_folder.values():
         alone = len(by_folder) == 1 or _tells_apart(level, assignments)
-        found += _owned_at(level, assignments, {} if alone else {file: "" for file, _ in level})
+        found += _owners_at(level, assignments, {} if alone else {file: "" for file, _ in level})
     return found
 
 
@@ -113,7 +113,7 @@ def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
     return any(assignment and len(names - {""}) > 1 for assignment, names in lefts.items())
 
 
-def _owned_at(level: Level, assignments: Sequence[str], names: dict[File, str] | None = None) -> list[Owned]:
+def _owners_at(level: Level, assignments: Sequence[str], names: dict[File, str] | None = None) -> list[Owned]:
     """Return the owners of files that lie side by side.
 
     `names` are the students, if known already; "" stands for the name of the file's folder.
@@ -124,10 +124,10 @@ def _owned_at(level: Level, assignments: Sequence[str], names: dict[File, str] |
         loose = [file for file, at in level if len(file.parts) == at + 1]
         loose = [file for file in loose if not by_platform(file.name, patterns)]
         names = _names_in([file for file in loose if file.called_notebook] or loose, assignments)
-    return [_owned(file, at, patterns, names, assignments) for file, at in level]
+    return [_find_owner(file, at, patterns, names, assignments) for file, at in level]
 
 
-def _owned(
+def _find_owner(
     file: File, at: int, patterns: list[re.Pattern], names: dict[File, str], assignments: Sequence[str]
 ) -> Owned:
     part, inside = file.parts[at], file.parts[at + 1 :]
@@ -146,7 +146,7 @@ def _owned(
         return Owned(file, student, (*file.parts[:at], folder), told=True, **facts)
     stem = _plain_stem(part)
     student = names.get(file, "")
-    if not student and file in names:  # nothing but the assignment: it lies in its student's folder
+    if not student and file in names:  # the name is the assignment's: the file lies in its student's folder
         key = (str(file.path.absolute().parent), *file.parts[:at])
         return Owned(file, _folder_of(file, assignments), key, **facts)
     return Owned(file, student or safe(stem), (*file.parts[:at], stem), **facts)

@@ -18,7 +18,7 @@ from devlab.checks.result import Outcome
 from devlab.classroom.download import whole
 
 OF_ROWS = frozenset(map(str, Outcome))
-# What may come of an exercise: a verdict of devlab's, or an end that its process came to.
+# The outcomes of an exercise: devlab's verdicts, and the ways in which its process may end.
 OUTCOMES = OF_ROWS | {"timeout", "killed", "memory", "grader error"}
 # Outcomes that tell nothing of an answer: the grader failed, or the machine could not judge it.
 UNJUDGED = ("grader error", "skipped")
@@ -95,7 +95,7 @@ class Record:
         """Read a record from a line of JSON; raises ValueError for anything else."""
         try:
             facts = json.loads(line)
-            exercises = tuple(_graded(one) for one in facts.pop("exercises"))
+            exercises = tuple(_read_graded(one) for one in facts.pop("exercises"))
             record = cls(exercises=exercises, remarks=tuple(facts.pop("remarks")), **facts)
         except (KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise ValueError(f"no record of devlab's: {line[:80]}") from problem
@@ -114,7 +114,7 @@ def row_passed(marks: dict[str, str | None]) -> bool:
     return bool(judged) and all(one == "passed" for one in judged)
 
 
-def _graded(facts: dict) -> Graded:
+def _read_graded(facts: dict) -> Graded:
     pairs = {name: tuple((label, value) for label, value in facts.pop(name)) for name in ("rows", "details")}
     return Graded(**pairs, **facts)
 
@@ -141,7 +141,7 @@ def _is_sound(record: Record) -> bool:
     )
 
 
-def read(paths: Iterable[Path]) -> Iterator[Record]:
+def read_all(paths: Iterable[Path]) -> Iterator[Record]:
     """Read records from files of JSON lines: for each student and assignment the last record.
 
     A line that was cut off, as an interrupted run leaves it, is skipped. A file that could not be graded does
@@ -160,7 +160,7 @@ def read(paths: Iterable[Path]) -> Iterator[Record]:
     yield from latest.values()
 
 
-# The columns of `nbgrader export`, in its order: a program that reads nbgrader's file can read this one.
+# The columns of `nbgrader export`, in its order: a program that reads nbgrader's file can read ours.
 COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email")
 COLUMNS += ("raw_score", "late_submission_penalty", "score", "max_score")
 # A sign and words for each outcome. The words alone say all that the colours say.

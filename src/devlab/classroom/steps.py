@@ -1,7 +1,7 @@
 """devlab's own steps in nbgrader's commands, which a course's nbgrader_config.py adds."""
 
 from devlab.classroom.download import without_doubles
-from devlab.classroom.handout import revived
+from devlab.classroom.handout import revive_programs
 
 
 def generate_assignment_steps() -> list[type]:
@@ -15,7 +15,7 @@ def generate_assignment_steps() -> list[type]:
         def preprocess_cell(self, cell, resources, cell_index):
             """Revive the program in a cell that students fill in."""
             if cell.metadata.get("nbgrader", {}).get("solution"):
-                cell.source = revived(cell.source)
+                cell.source = revive_programs(cell.source)
             return cell, resources
 
     steps = _default(GenerateAssignment, "preprocessors")

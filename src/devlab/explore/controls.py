@@ -94,13 +94,13 @@ Setting = Choice | Switch | Number
 Control = Setting | Action | Measurement
 
 
-def changed(state: Any, controls: Sequence[Control], values: dict[str, object]) -> Any:
+def set_fields(state: Any, controls: Sequence[Control], values: dict[str, object]) -> Any:
     """Return the state with some fields set; raise Refused, naming what can be set, for anything wrong.
 
     >>> @dataclass(frozen=True)
     ... class State:
     ...     pinned: bool = False
-    >>> changed(State(), [Switch("pinned", "pinned memory")], {"pinned": True})
+    >>> set_fields(State(), [Switch("pinned", "pinned memory")], {"pinned": True})
     State(pinned=True)
     """
     settings = {one.field: one for one in controls if isinstance(one, Setting)}

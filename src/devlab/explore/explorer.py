@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from devlab.explore import still
-from devlab.explore.controls import Action, Control, Measurement, Refused, changed
+from devlab.explore.controls import Action, Control, Measurement, Refused, set_fields
 from devlab.explore.scene import Scene
 from devlab.panel import Panel, escape, notebook_shell
 
@@ -56,7 +56,7 @@ class Explorer(Panel):
 
     def set(self, **values: object) -> None:
         """Change fields of the state and draw it anew; raises Refused for what cannot be."""
-        self.state = self.follows(self.state, changed(self.state, self.controls, values))
+        self.state = self.follows(self.state, set_fields(self.state, self.controls, values))
         self.redraw()
 
     def press(self, label: str) -> None:

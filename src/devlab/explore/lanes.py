@@ -128,7 +128,7 @@ class Chart:
             x = self.x(before)
             said = f"before, it took {duration(before)}"
             self.line("end before", (x, self.top + 16), (x, self.bottom), dashed=True, says=said)
-            taken += f", {compared(self.end, before)}"
+            taken += f", {compare(self.end, before)}"
         x = self.x(self.end)
         self.line(
             "head", (x, self.top + 16), (x, self.bottom), edge=INK, thick=2,
@@ -140,10 +140,10 @@ class Chart:
         self.words("takes", x, self.top + 8, taken, self.end, bold=True, anchor=anchor)
 
 
-def compared(now: float, before: float) -> str:
+def compare(now: float, before: float) -> str:
     """Say how many times longer or shorter something takes than it did.
 
-    >>> compared(157e-6, 221e-6), compared(4.0, 2.0), compared(1.0, 1.01)
+    >>> compare(157e-6, 221e-6), compare(4.0, 2.0), compare(1.0, 1.01)
     ('1.4 times shorter than before', '2 times longer than before', 'about as long as before')
     """
     times = float(f"{max(now, before) / min(now, before):.2g}")

@@ -92,13 +92,13 @@ class Live(anywidget.AnyWidget):
         return {
             "mark": self.mark,
             "title": explorer.title,
-            "controls": [self._told(control) for control in explorer.controls if not control.drawn],
+            "controls": [self._describe(control) for control in explorer.controls if not control.drawn],
             "scene": explorer.scene.data(),
             "words": explorer.words,
             "problem": explorer.problem,
         }
 
-    def _told(self, control: Control) -> dict:
+    def _describe(self, control: Control) -> dict:
         """Return a control and its present value as data for the page."""
         told = {"kind": type(control).__name__, "label": control.label}
         state = self.explorer.state

@@ -145,7 +145,7 @@ class Scene:
         >>> Scene(9, [Words(id="a", x=1, y=2, words="hi")], "A word.").data()["shapes"]
         [{'kind': 'Words', 'id': 'a', 'x': 1, 'y': 2, 'words': 'hi'}]
         """
-        shapes = [{"kind": type(shape).__name__, **_told(shape)} for shape in self.shapes]
+        shapes = [{"kind": type(shape).__name__, **_list_changed_fields(shape)} for shape in self.shapes]
         return {
             "wide": WIDE,
             "high": self.high,
@@ -157,7 +157,7 @@ class Scene:
         }
 
 
-def _told(shape: Shape) -> dict:
+def _list_changed_fields(shape: Shape) -> dict:
     values = dict(vars(shape))  # asdict copies everything, and takes most of the time of a picture
     if shape.stops:
         values["stops"] = [asdict(stop) for stop in shape.stops]

@@ -92,10 +92,10 @@ def lap_of_copy(of: str, to: str, count: int, pinned: bool = False, non_blocking
     `pinned` says whether the CPU's end of the copy is in pinned memory.
     """
 
-    def made(place: str) -> torch.Tensor:
+    def make(place: str) -> torch.Tensor:
         return torch.empty(count, dtype=torch.uint8, device=place, pin_memory=pinned and place == "cpu")
 
-    source, target = made(of), made(to)
+    source, target = make(of), make(to)
     return lap(lambda: target.copy_(source, non_blocking=non_blocking), to if of == "cpu" else of)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from devlab import __version__
 from devlab.checks.exercise import Lesson, lessons
 from devlab.checks.result import CHIPS, Outcome
-from devlab.learner.progress import HOW_TO_SAVE, Line, Standing, heading, label, load, simulated
-from devlab.panel import UNSEEN, Note, Panel, escape
+from devlab.learner.progress import HOW_TO_SAVE, Line, Standing, heading_of, is_simulated, label, load
+from devlab.panel import UNSEEN, Note, Panel, escape, page
 
 CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"
 LEFT = f"{CELL};text-align:left"
@@ -28,13 +28,13 @@ TRACK = "var(--jp-border-color2, #8885)"
 def render(standing: Standing, alone: bool = False) -> str:
     """Return the overview as HTML that reads in light and dark themes and needs no style sheet.
 
-    The lesson that is next stands open. In a page that stands `alone` each of them does, as paper needs it,
-    and nothing links to the learner's notebooks.
+    The lesson that is next stands open. A page that stands `alone` has every lesson open, so that all print,
+    and has no links to the learner's notebooks.
     """
     lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
     notes = [escape(note) for note in (*standing.notes(), *([] if alone else [HOW_TO_SAVE]))]
     notes = "".join(f"<div>{note}</div>" for note in (_legend(standing.outcomes), *notes))
-    step = escape(standing.step) if alone else _linked(standing.step)
+    step = escape(standing.step) if alone else _link_notebooks(standing.step)
     return (
         '<div style="container-type:inline-size">'
         f"<div><strong>{standing.passed} of {standing.possible}</strong> exercises passed</div>"
@@ -60,7 +60,7 @@ def _lesson(standing: Standing, lesson: Lesson, alone: bool) -> str:
     return (
         f'<details style="border-top:{LINE};padding:0.2em 0"{" open" * (alone or is_next)}>'
         '<summary style="cursor:pointer">'
-        f'<strong style="display:inline-block;min-width:19em">{escape(heading(lesson))}</strong> '
+        f'<strong style="display:inline-block;min-width:19em">{escape(heading_of(lesson))}</strong> '
         f'<span style="display:inline-block;min-width:8em">{standing.tally(lesson)}</span> '
         f"{_signs(lines)}</summary>{_table(standing, lesson, lines)}</details>"
     )
@@ -92,20 +92,20 @@ def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
         for line in lines
     )
     return (
-        # The line above the table says to the eye what its caption says to a screen reader.
+        # A screen reader reads the table's caption, so the line above the table is for the eye alone.
         # Where the table is wider than the screen it scrolls by itself, by keyboard too: without the second
         # attribute, JupyterLab takes the arrow keys for its own.
         '<div role="group" tabindex="0" data-lm-suppress-shortcuts="true" style="overflow-x:auto;'
-        f'position:relative" aria-label="{escape(heading(lesson))}">'
+        f'position:relative" aria-label="{escape(heading_of(lesson))}">'
         '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit">'
-        f'<caption style="{UNSEEN}">{escape(heading(lesson))}, with the outcome on each device</caption>'
+        f'<caption style="{UNSEEN}">{escape(heading_of(lesson))}, with the outcome on each device</caption>'
         f"<thead>{_heads(standing.devices)}</thead><tbody>{rows}</tbody></table></div>"
     )
 
 
 def _heads(devices: list[str]) -> str:
     """Return the rows of heads: the simulated devices, which come last, stand under a word that says so."""
-    simulations = [device for device in devices if simulated(device)]
+    simulations = [device for device in devices if is_simulated(device)]
     down = ' rowspan="2"' * bool(simulations)
     real = "".join(_head(device, MIDDLE, down) for device in devices if device not in simulations)
     first = _head("exercise", NAME, down) + real
@@ -133,8 +133,8 @@ def _cells(outcomes: Iterable[Outcome | None]) -> str:
     )
 
 
-def _linked(step: str) -> str:
-    """Return the step as HTML, each notebook in it a link where it is found beside this one."""
+def _link_notebooks(step: str) -> str:
+    """Return the step as HTML, with a link for each notebook that is found beside this notebook."""
     words = []
     for word in step.split(" "):
         path = word.rstrip(",")
@@ -146,7 +146,7 @@ def _linked(step: str) -> str:
     return " ".join(words)
 
 
-# The columns of the table; one for each device follows them.
+# The columns of the table before those of the devices.
 COLUMNS = (
     "lesson", "title", "exercise", "outcome", "points", "possible", "tries", "last_try", "hints", "time",
 )  # fmt: skip
@@ -164,7 +164,6 @@ h1 { font-size: 1.5rem; margin: 0.5rem 0; } details { break-inside: avoid; }
 }
 """
 # The page loads nothing and runs nothing.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 class CannotSave(ValueError):
@@ -222,7 +221,7 @@ def as_json(standing: Standing) -> str:
         "passed": standing.passed,
         "possible": standing.possible,
         "next": standing.next,
-        "devices": [{"name": device, "simulated": simulated(device)} for device in standing.devices],
+        "devices": [{"name": device, "simulated": is_simulated(device)} for device in standing.devices],
         "lessons": [
             {
                 "lesson": lesson.id,
@@ -240,24 +239,12 @@ def as_json(standing: Standing) -> str:
 
 def as_page(standing: Standing) -> str:
     """Return a page of HTML that stands alone, reads in light and dark, and prints with all lessons open."""
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>Progress in devlab: {standing.passed} of {standing.possible}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>Progress in devlab</h1>
-<p>Saved {escape(_now())} by devlab {escape(__version__)}, from what the learner's own checks said.</p>
-{render(standing, alone=True)}
-</main>
-</body>
-</html>
-"""
+    title = f"Progress in devlab: {standing.passed} of {standing.possible}"
+    saved = (
+        f"Saved {escape(_now())} by devlab {escape(__version__)}, from what the learner's own checks said."
+    )
+    body = f"<h1>Progress in devlab</h1>\n<p>{saved}</p>\n{render(standing, alone=True)}"
+    return page(title, STYLE, body)
 
 
 FORMATS = {".html": as_page, ".csv": as_csv, ".json": as_json}
@@ -294,7 +281,7 @@ class Progress(Standing, Panel):
 
     def text(self) -> str:
         """Return the overview as plain text."""
-        titles = {lesson.id: f"{heading(lesson)} ({self.tally(lesson)})" for lesson in self.course}
+        titles = {lesson.id: f"{heading_of(lesson)} ({self.tally(lesson)})" for lesson in self.course}
         width = max(len(text) for text in [*titles.values(), *(line.name for line in self.lines)]) + 4
         head = "".join(f"  {device}" for device in self.devices)
         parts = [f"{self.passed} of {self.possible} exercises passed"]

@@ -26,13 +26,13 @@ class Prediction(Explorer):
 
     def __init__(self, question: str, choices: tuple[str, ...]):
         self.choices = choices
-        controls = [Action(choice, self._guessed(choice), _open) for choice in choices]
+        controls = [Action(choice, self._guess(choice), _open) for choice in choices]
         super().__init__(question, State(), draw, self._describe, controls)
         remembered = guess_of(question)
         if remembered in choices:
             self.state = State(remembered)
 
-    def _guessed(self, choice: str):
+    def _guess(self, choice: str):
         def guess(state: State) -> State:
             record_guess(self.title, choice)
             return replace(state, guess=choice)
@@ -72,7 +72,7 @@ class Prediction(Explorer):
         return "\n".join([self.title, *(f"  - {choice}" for choice in self.choices)])
 
     def html(self, mark: str = "") -> str:
-        """Return the question and its choices, whatever was guessed."""
+        """Return the question and its choices, without the guess."""
         return f'<div data-devlab-still="{mark}">{Note(self.text()).html()}</div>'
 
 

@@ -27,7 +27,7 @@ def file() -> Path:
 
 @dataclass
 class Record:
-    """What is known of one exercise.
+    """What the progress file tells of an exercise.
 
     `last` is the outcome of the last try and `points` the most that any try earned. `devices` holds the last
     outcome on each device that judged anything, `secured` the devices of tries that passed everywhere, `time`
@@ -48,7 +48,7 @@ class Record:
     def on(self, device: str) -> str | None:
         """Return the outcome that counts on a device, None where nothing was judged there.
 
-        A pass once is a pass, whatever was tried since.
+        An exercise that was passed once stays passed.
         """
         return "passed" if device in self.secured else self.devices.get(device)
 
@@ -130,7 +130,7 @@ def _change(entry: dict) -> Callable[[Record], None]:
     return _hint(entry) if "hint" in entry else _try(entry)
 
 
-# Each reads its whole line before anything changes, so that a damaged line leaves no half of itself behind.
+# Each reads its whole line before it changes the record, so that a damaged line changes nothing.
 def _hint(entry: dict) -> Callable[[Record], None]:
     number = int(entry["hint"])
 
@@ -252,13 +252,13 @@ class Line:
 
     @property
     def outcome(self) -> Outcome:
-        """Return what counts: a pass once is a pass, whatever was tried since."""
+        """Return the outcome that counts: an exercise that was passed once stays passed."""
         record = self.record
-        return Outcome.PASSED if record.passed else _known(record.last) or Outcome.NOT_ATTEMPTED
+        return Outcome.PASSED if record.passed else _known_outcome(record.last) or Outcome.NOT_ATTEMPTED
 
     @property
     def touched(self) -> bool:
-        """Tell whether it was tried, or a hint for it asked for; checking a blank answer is neither."""
+        """Tell whether the learner tried the exercise or asked for a hint; a blank answer does not count."""
         return bool(self.record.attempts or self.record.hints)
 
     @property
@@ -267,8 +267,8 @@ class Line:
         return max(0, min(self.record.points, self.exercise.possible))
 
     def on(self, device: str) -> Outcome | None:
-        """Return what counts on one device, None where nothing was judged there."""
-        return _known(self.record.on(device))
+        """Return the outcome that counts on a device, None where nothing was judged there."""
+        return _known_outcome(self.record.on(device))
 
     @property
     def remark(self) -> str:
@@ -317,7 +317,7 @@ class Standing:
     def devices(self) -> list[str]:
         """Return every device that judged something: the CPU, real accelerators, simulated ones."""
         judged = {device for line in self.lines for device in line.record.devices}
-        return sorted(judged, key=lambda device: (device != "cpu", simulated(device), _numbered(device)))
+        return sorted(judged, key=lambda device: (device != "cpu", is_simulated(device), _split(device)))
 
     @property
     def next(self) -> str | None:
@@ -328,7 +328,7 @@ class Standing:
     def next_line(self) -> Line | None:
         """Return the first exercise not passed, from the lesson worked on last, then from the beginning.
 
-        Whoever skips what they know is not sent back to it before the rest is done.
+        A learner who skips a known exercise is not sent back to it before the rest is done.
         """
         latest = max(self.lines, key=lambda line: line.record.latest, default=None)
         if latest is None:
@@ -371,15 +371,15 @@ class Standing:
         if not self.begun:
             return f"nothing tried yet: {read}"
         if any(other.touched for other in self.of(line.lesson)):
-            return f"next: {where} (lesson {heading(line.lesson)})"
-        return f"next: lesson {heading(line.lesson)}: {read}"
+            return f"next: {where} (lesson {heading_of(line.lesson)})"
+        return f"next: lesson {heading_of(line.lesson)}: {read}"
 
     def notes(self) -> list[str]:
         """Return what is simulated, and what is odd about the stored progress."""
         lines = []
         if made := len(guesses()):
             lines.append(f"{times(made, 'guess')} made before looking; they are not graded")
-        if any(map(simulated, self.devices)):
+        if any(map(is_simulated, self.devices)):
             lines.append("a sim device is a simulated accelerator: it follows a real one's rules")
         if self.strangers:
             lines.append(f"kept, but not in this devlab's course: {', '.join(self.strangers)}")
@@ -388,19 +388,19 @@ class Standing:
         return lines
 
 
-def heading(lesson: Lesson) -> str:
+def heading_of(lesson: Lesson) -> str:
     """Return a lesson's number and title.
 
-    >>> heading(Lesson("04_transfers", "Transfers", ()))
+    >>> heading_of(Lesson("04_transfers", "Transfers", ()))
     '04 Transfers'
     """
     return f"{lesson.id.partition('_')[0]} {lesson.title}"
 
 
-def simulated(device: str) -> bool:
+def is_simulated(device: str) -> bool:
     """Tell whether a device, named as PyTorch names it, is the simulated accelerator.
 
-    >>> simulated("sim:1"), simulated("cuda:0")
+    >>> is_simulated("sim:1"), is_simulated("cuda:0")
     (True, False)
     """
     return device.partition(":")[0] == "sim"
@@ -412,14 +412,14 @@ def label(device: str) -> str:
     >>> label("sim:0"), label("cpu")
     ('sim:0 (simulated)', 'cpu')
     """
-    return f"{device} (simulated)" if simulated(device) else device
+    return f"{device} (simulated)" if is_simulated(device) else device
 
 
-def _numbered(device: str) -> tuple[str, int]:
+def _split(device: str) -> tuple[str, int]:
     kind, _, index = device.partition(":")
     return kind, int(index or 0)
 
 
-def _known(word: str | None) -> Outcome | None:
-    # A newer devlab may have written an outcome that this one has no name for.
+def _known_outcome(word: str | None) -> Outcome | None:
+    # A newer devlab may have written an outcome that this version does not know.
     return Outcome(word) if word in set(Outcome) else None

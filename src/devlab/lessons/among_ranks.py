@@ -1,4 +1,4 @@
-"""An answer that runs in several processes, and what a learner reads where one of them fails."""
+"""Run an answer in several processes, and tell the learner what failed in them."""
 
 import linecache
 import time
@@ -11,9 +11,9 @@ from devlab.checks.placeholder import STUB
 from devlab.checks.trial import Skip
 from devlab.lessons import ranks
 
-# What PyTorch says in a process that waited for another one, which had ended or did not come.
+# The words of PyTorch in a process that waited for another process, which had ended or did not come.
 ECHOES = ("connection closed", "timed out", "wait timeout", "connection reset", "by peer")
-# An answer that used up its time in one row would do so in each: for a minute the others repeat the fault.
+# An answer that used up its time in a row would do so in every row: for a minute the others repeat its fault.
 MINUTE = 60.0
 _slow: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -39,7 +39,7 @@ def reports(trial, function: Callable, data: list[list], asked: str) -> list[ran
         raise Skip(f"its processes did not find each other ({problem}): run the check once more") from None
     if all(report.stub for report in found):
         raise AnswerRaised(NotImplementedError(STUB))
-    # A process that waits for a failed one fails as well: the one that did not wait knows why.
+    # A process that waits for a failed process fails as well; the process that did not wait knows the cause.
     broken = [(rank, one) for rank, one in enumerate(found) if one.kind in ("error", "gone", "late")]
     for rank, report in sorted(broken, key=lambda pair: _is_echo(pair[1])):
         late = "timed out" in report.error.lower()

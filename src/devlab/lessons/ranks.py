@@ -1,13 +1,9 @@
-"""The processes of one group, as a launcher starts them: each runs the learner's function with its own rank.
+"""A learner's function runs in the processes of one group, each with its own rank.
 
-A template process imports PyTorch once and runs nothing, so it may be forked: a group of children for each
-run, in milliseconds. Where there is no fork (Windows) each group is started anew, which takes seconds. The
-processes meet through a file, so no port is taken, and whatever happens in them ends with them.
+The processes meet through a file, so no port is taken, and whatever happens in them ends with them.
 """
 
-import atexit
 import builtins
-import contextlib
 import datetime
 import importlib
 import importlib.util
@@ -17,11 +13,8 @@ import marshal
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -34,16 +27,17 @@ from torch.nn.parallel import DistributedDataParallel
 
 from devlab.checks.calls import is_learners
 from devlab.checks.placeholder import STUB
+from devlab.launching import Launcher
 
-# All in seconds.
-PATIENCE = 30  # for a run in all: the first run imports PyTorch
-TIMEOUT = 4  # for a collective
-LONGEST = 6  # for a group: a function that still runs then is ended
-COMPUTING = 1.5  # of a function's own computing: it is then ended, at a line that the report names
-TURN = 0.05  # the most that counts between two looks at a group: the machine may stand still meanwhile
+TIMEOUT = 4  # seconds for a collective
+LONGEST = 6  # seconds for a group: a function that still runs then is ended
+COMPUTING = 1.5  # seconds of a function's own computing: it is then ended, at a line that the report names
 INSIDE = "DEVLAB_RANK"  # set in the environment of a process that is one rank
-_lock = threading.RLock()
-_template: subprocess.Popen | None = None
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "DEVLAB_DEVICE": "cpu"}
+# Imports once what each process would import.
+PREPARE = f"import torch, {__name__}; torch.set_num_threads(1); torch.compiler.disable(lambda: None)"
+_launcher = Launcher(PREPARE, LONGEST)
+wake = _launcher.wake
 _met = True  # whether the last processes found each other
 
 
@@ -81,9 +75,7 @@ def run(function: Callable, data: list[list]) -> list[Report]:
     global _met
     if INSIDE in os.environ:
         raise CannotShip("this process is one of a group, and starts no others")
-    # What the function imports, a file of the learner's too, is found there as it is here.
-    paths = [entry or os.getcwd() for entry in sys.path]
-    request = pickle.dumps((paths, ship(function), data))
+    request = pickle.dumps((ship(function), data))
     # The machine may have stood still for some seconds: try twice, but once if the last run failed as well.
     for _ in range(1 + _met):
         reports = _run_once(request, len(data))
@@ -95,141 +87,31 @@ def run(function: Callable, data: list[list]) -> list[Report]:
 
 
 def _run_once(request: bytes, count: int) -> list[Report]:
-    with _lock, tempfile.TemporaryDirectory(prefix="devlab-ranks-") as folder:
-        (Path(folder) / "request").write_bytes(request)
-        _ask_template(folder, count)
-        return [_read_report(Path(folder) / f"report{rank}") for rank in range(count)]
+    with tempfile.TemporaryDirectory(prefix="devlab-ranks-") as folder:
+        Path(folder, "request").write_bytes(request)
+        code = f"from {__name__} import work; work({folder!r})"
+        statuses = _launcher.run(code, count, ENVIRONMENT | {INSIDE: "1"})
+        return [_read_report(Path(folder, f"report{rank}"), status) for rank, status in enumerate(statuses)]
 
 
-def wake() -> subprocess.Popen:
-    """Return the template, started if it does not run: that takes seconds, which a later run is spared."""
-    global _template
-    with _lock:
-        if _template is None or _template.poll() is not None:
-            environment = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "DEVLAB_DEVICE": "cpu"}
-            _template = subprocess.Popen(
-                [sys.executable, "-c", f"from {__package__} import ranks; ranks.serve()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=os.environ | environment,
-                start_new_session=os.name == "posix",
-            )
-        return _template
-
-
-def _ask_template(folder: str, count: int) -> None:
-    template = wake()
-    guard = threading.Timer(PATIENCE, end)
-    guard.start()
-    try:
-        template.stdin.write(json.dumps({"folder": folder, "count": count}).encode() + b"\n")
-        template.stdin.flush()
-        template.stdout.readline()
-    except OSError:  # the template has ended: the reports are missing, and say so
-        end()
-    finally:
-        guard.cancel()
-
-
-def _read_report(path: Path) -> Report:
+def _read_report(path: Path, status: int | None) -> Report:
+    if status is None:
+        return Report(kind="late", error=f"still running after {LONGEST} seconds")
     try:
         return Report(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return Report(kind="gone", error="the process ended without a result")
 
 
-@atexit.register
-def end() -> None:
-    """End the template and every process that it started."""
-    if _template is None:
-        return
-    if _template.poll() is None:
-        if os.name == "posix":
-            os.killpg(_template.pid, signal.SIGKILL)
-        else:
-            _template.kill()
-    _template.wait()
-    for pipe in (_template.stdin, _template.stdout):
-        with contextlib.suppress(OSError):
-            pipe.close()
-
-
-def serve() -> None:
-    """Start a group for each request that comes, and answer when the group has ended."""
-    torch.set_num_threads(1)
-    torch.compiler.disable(lambda: None)  # imports once what each child would import
-    requests, answers = sys.stdin, os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a function prints is no answer
-    for line in requests:
-        request = json.loads(line)
-        _run_group(request["folder"], request["count"])
-        print("done", file=answers, flush=True)
-
-
-def _run_group(folder: str, count: int) -> None:
-    start = _forked if hasattr(os, "fork") else _spawned
-    ranks = [start(folder, rank, count) for rank in range(count)]
-    left, before = LONGEST, time.monotonic()
-    while any(alive() for alive, _ in ranks) and left > 0:
-        time.sleep(0.002)
-        left, before = left - min(time.monotonic() - before, TURN), time.monotonic()
-    for rank, (alive, end) in enumerate(ranks):
-        if alive():
-            _leave_report(folder, rank, {"kind": "late", "error": f"still running after {LONGEST} seconds"})
-        end()
-
-
-def _leave_report(folder: str, rank: int, report: dict) -> None:
-    """Leave what one rank did in the folder, whole or not at all."""
-    temporary = Path(folder) / f"writing{rank}"
-    temporary.write_text(json.dumps(report), encoding="utf-8")
-    temporary.replace(Path(folder) / f"report{rank}")
-
-
-def _forked(folder: str, rank: int, count: int):
-    child = os.fork()
-    if not child:
-        os.setpgid(0, 0)  # so that what the function starts ends with it
-        signal.alarm(LONGEST + 2)  # and so that it ends if the template has ended
-        try:
-            work(folder, rank, count)
-        finally:
-            os._exit(0)
-    ended = []
-
-    def alive() -> bool:
-        if not ended and os.waitpid(child, os.WNOHANG)[0]:
-            ended.append(True)
-        return not ended
-
-    def end() -> None:
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                kill(child, signal.SIGKILL)
-        if not ended:
-            os.waitpid(child, 0)
-
-    return alive, end
-
-
-def _spawned(folder: str, rank: int, count: int):
-    code = f"from {__package__} import ranks; ranks.work({folder!r}, {rank}, {count})"
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    child = subprocess.Popen([sys.executable, "-c", code], **silent)
-    return (lambda: child.poll() is None), (lambda: (child.kill(), child.wait()))
-
-
-def work(folder: str, rank: int, count: int) -> None:
-    """Be one rank: join the group, run the function, and leave a report in the folder."""
+def work(folder: str) -> None:
+    """Be one rank: join the group, run the function, leave a report in the folder, and end the process."""
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     seen = {"forwards": 0, "backwards": 0, "reductions": 0}
     _leave_quietly()
     try:
-        paths, function, data = pickle.loads((Path(folder) / "request").read_bytes())
-        os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank), INSIDE: "1"})
-        sys.path[:] = [*paths, *(entry for entry in sys.path if entry not in paths)]
+        function, data = pickle.loads(Path(folder, "request").read_bytes())
         function = pickle.loads(function)
-        _join(Path(folder) / "meeting", rank, count)
+        _join(Path(folder, "meeting"), rank, count)
         _notice(DistributedDataParallel, "forward", "forwards", seen)
         _notice(torch.Tensor, "backward", "backwards", seen)
         _notice(dist, "all_reduce", "reductions", seen)
@@ -239,10 +121,13 @@ def work(folder: str, rank: int, count: int) -> None:
             result = function(rank, count, given)
         finally:
             _end_after(0)
-        report = _described(result)
+        report = _describe_result(result)
     except BaseException as error:
-        report = _excused(error)
-    _leave_report(folder, rank, report | seen)
+        report = _report_error(error)
+    temporary = Path(folder, f"writing{rank}")
+    temporary.write_text(json.dumps(report | seen), encoding="utf-8")
+    temporary.replace(Path(folder, f"report{rank}"))  # so that a report is there as a whole or not at all
+    os._exit(0)  # a thread that the function has left must not keep the process
 
 
 class _TooLong(BaseException):
@@ -252,7 +137,7 @@ class _TooLong(BaseException):
 def _end_after(seconds: float) -> None:
     """Let _TooLong be raised where the function is after so many seconds of computing; 0 takes that back.
 
-    A function that waits is ended by the template.
+    A function that waits is ended by the launcher.
     """
 
     def ring(*_: object) -> None:
@@ -300,14 +185,14 @@ def _notice(home: object, name: str, what: str, seen: dict[str, int]) -> None:
     setattr(home, name, noticed)
 
 
-def _described(result: object) -> dict:
+def _describe_result(result: object) -> dict:
     """Return a result as JSON holds it: for each item of a list its type, or a tensor's numbers and place."""
     if not isinstance(result, list | tuple):
         return {"kind": f"{type(result).__name__}", "result": None}
-    return {"kind": "list", "result": [_item(one) for one in result]}
+    return {"kind": "list", "result": [_describe_item(one) for one in result]}
 
 
-def _item(value: object) -> dict:
+def _describe_item(value: object) -> dict:
     if not isinstance(value, torch.Tensor):
         return {"is": type(value).__name__, "says": value if isinstance(value, str) else ""}
     return {
@@ -318,7 +203,7 @@ def _item(value: object) -> dict:
     }
 
 
-def _excused(error: BaseException) -> dict:
+def _report_error(error: BaseException) -> dict:
     said = str(error).partition("\n")[0]
     if isinstance(error, _NotJoined):
         return {"kind": "apart", "error": said}

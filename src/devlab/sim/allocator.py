@@ -157,10 +157,10 @@ def readable(size: int) -> str:
     return f"{size / unit:.2f} {name}" if size >= 1 << 20 else f"{size / 1024:.2f} KiB"
 
 
-def rounded(requested: int) -> int:
+def round_up(requested: int) -> int:
     """Return the bytes that a request takes: a multiple of 512, at least 512.
 
-    >>> rounded(1), rounded(512), rounded(513)
+    >>> round_up(1), round_up(512), round_up(513)
     (512, 512, 1024)
     """
     return -(-requested // MIN_BLOCK) * MIN_BLOCK or MIN_BLOCK
@@ -251,7 +251,7 @@ class Allocator:
                 block.again += 1
                 return block
             self._merge_all()
-        self._last = block = self._best_fit(rounded(requested), requested, stream)
+        self._last = block = self._best_fit(round_up(requested), requested, stream)
         block.used = True
         block.requested = requested
         return block
@@ -289,7 +289,7 @@ class Allocator:
     def _comes_back(self, block: Block) -> bool:
         """Return whether merging a block just freed and taking the best fit would hand out the same block."""
         size, before, after = block.size, block.before, block.after
-        if size != rounded(block.requested) or (before is not None and not before.used):
+        if size != round_up(block.requested) or (before is not None and not before.used):
             return False
         free = self._free[block.large, block.stream]
         place = bisect_left(free, (size, 0))

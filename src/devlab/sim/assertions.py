@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 
 from devlab.sim import clock, data, operators
-from devlab.sim.operators import Operator, named, short
+from devlab.sim.operators import Operator, short, split_names
 
 
 class _Assertion(NamedTuple):
@@ -36,7 +36,7 @@ class _Assertion(NamedTuple):
     harmless: int = 0
 
 
-# For operators that launch another kernel behind the one that asserts: whether they do with such arguments.
+# Operators that launch another kernel after the asserting kernel, and whether they do for given arguments.
 _GOING_ON = {"multinomial": lambda args: True, "binary_cross_entropy": lambda args: args[3:] != (0,)}
 
 
@@ -46,7 +46,7 @@ _BAG = r"is not in the valid range|Expected idx >= 0 && idx < num_embeddings"
 _TARGET = r"(?s)Target .* is out of bounds"  # an 8-bit number reads as a character
 _CHANCES = r"probability tensor contains either|invalid multinomial distribution"
 
-# By operators: each has an assertion in its CUDA kernel, or calls an operator that has one.
+# The assertion in each operator's CUDA kernel, or in that of an operator that it calls.
 _ASSERTIONS = {
     "index _unsafe_index index_put_ index_put _index_put_impl_ _unsafe_index_put": (_INDEX, "indices"),
     "index_select index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_reduce "
@@ -57,7 +57,7 @@ _ASSERTIONS = {
     "take": (r"tried to access index", "index"),
     "put put_": (r"tried to access index", "index"),
     "embedding": (_INDEX, "indices"),
-    # It asserts nothing, but the look-up that always follows does.
+    # This kernel asserts nothing; the look-up that always follows asserts.
     "embedding_renorm_": (r"select\(\): index -?\d+ out of range", "indices"),
     "_embedding_bag _embedding_bag_forward_only": (_BAG, "indices"),
     "nll_loss_forward nll_loss2d_forward": (_TARGET, "target"),
@@ -71,14 +71,14 @@ _ASSERTIONS = {
     "_assert_async": ("", "self", 1),
 }
 ASSERTIONS = {
-    name: _Assertion(refusal, named(arguments), *harmless)
+    name: _Assertion(refusal, split_names(arguments), *harmless)
     for names, (refusal, arguments, *harmless) in _ASSERTIONS.items()
-    for name in named(names)
+    for name in split_names(names)
 }
 # The derivatives of some of them. The CPU's kernels trust the indices, which are known to be in range where
 # the operator itself has run: behind one that failed these would write outside of their memory.
 TRUSTING = {
-    name: _Assertion("", named(arguments))
+    name: _Assertion("", split_names(arguments))
     for name, arguments in {
         "embedding_dense_backward": "indices",
         "_embedding_bag_backward": "indices",
@@ -89,7 +89,7 @@ TRUSTING = {
         "multi_margin_loss_backward": "target",
     }.items()
 }
-# What the CPU's kernels raise when they refuse values.
+# The errors with which the CPU's kernels refuse values.
 REFUSALS = (IndexError, RuntimeError)
 
 
@@ -110,7 +110,7 @@ class Failure:
     heard: bool = False
 
     def error(self) -> torch.AcceleratorError:
-        """Return what the host learns, in CUDA's words or those of MPS; its `failure` is this one."""
+        """Return the error that the host learns, in CUDA's words or in MPS's; `failure` is this failure."""
         error = torch.AcceleratorError(self.reason if self.once else self._words())
         error.failure = self
         return error
@@ -130,7 +130,7 @@ class Failure:
         place = data.device_of(self.index)
         late = (
             ""
-            if blocking()
+            if launches_block()
             else f"{data.NAME} kernel errors might be asynchronously reported at some other API call, so the "
             "stacktrace below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
         )
@@ -140,7 +140,7 @@ class Failure:
         )
 
 
-def blocking() -> bool:
+def launches_block() -> bool:
     """Return whether each launch waits for its kernel: the environment has CUDA_LAUNCH_BLOCKING=1.
 
     PyTorch reads the variable once; here it is read whenever a kernel has failed.
@@ -176,23 +176,23 @@ class Harmless(Operator):
         if self.returned and self.returned[0] is not None and not self.outputs:
             return host[self.returned[0]]
         names = [argument.name for argument in self.schema.arguments]
-        host = [self._mended(name, value) for name, value in zip(names, host, strict=False)]
-        given = {name: self._mended(name, value) for name, value in given.items()}
+        host = [self._mend(name, value) for name, value in zip(names, host, strict=False)]
+        given = {name: self._mend(name, value) for name, value in given.items()}
         out = self._compute(*host, **given)
         for made in data.tensors(out):
             made.fill_(float("nan") if made.is_floating_point() or made.is_complex() else 0)
         return out
 
-    def _mended(self, name: str, value):
+    def _mend(self, name: str, value):
         wrong = name in self._assertion.arguments
-        return _filled(value, self._assertion.harmless) if wrong else value
+        return _fill_like(value, self._assertion.harmless) if wrong else value
 
 
-def _filled(value, number: int):
-    """Return a tensor like the one given, filled with a number, or a list of such; masks in a list stay."""
+def _fill_like(value, number: int):
+    """Return a tensor like `value`, or a list of such, filled with a number; masks in a list stay."""
     if isinstance(value, (list, tuple)):
         masks = [isinstance(item, torch.Tensor) and item.dtype in operators.MASKS for item in value]
-        return [item if mask else _filled(item, number) for item, mask in zip(value, masks, strict=True)]
+        return [item if mask else _fill_like(item, number) for item, mask in zip(value, masks, strict=True)]
     return torch.full_like(value, number) if isinstance(value, torch.Tensor) else value
 
 
@@ -210,7 +210,7 @@ def note(name: str, index: int, reason: str, args: tuple) -> None:
     moment = clock.current.queues[index].free_at
     failure = Failure(index, name, reason.splitlines()[0], tuple(frames), moment, bool(data.refusals))
     data.set_failures([*clock.failures, failure])
-    if blocking() and not failure.once:
+    if launches_block() and not failure.once:
         clock.synchronize(index, moment, "CUDA_LAUNCH_BLOCKING")
     elif short(name) in _GOING_ON and _GOING_ON[short(name)](args):
         clock.launch(index, 0)

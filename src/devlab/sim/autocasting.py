@@ -8,7 +8,7 @@ import torch
 from devlab.sim import data, operators, private
 
 # Run in autocast's lower precision.
-LOWER = operators.named(
+LOWER = operators.split_names(
     "_convolution _convolution.deprecated _scaled_dot_product_flash_attention _thnn_fused_gru_cell "
     "_thnn_fused_lstm_cell addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc "
     "conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution einsum gru_cell "
@@ -16,7 +16,7 @@ LOWER = operators.named(
     "scaled_dot_product_attention"
 )
 # Run in float32.
-FLOAT32 = operators.named(
+FLOAT32 = operators.split_names(
     "_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
     "_upsample_nearest_exact3d acos asin binary_cross_entropy_with_logits cdist cosh "
     "cosine_embedding_loss cosine_similarity dist erfinv exp expm1 frobenius_norm.dim "
@@ -28,12 +28,12 @@ FLOAT32 = operators.named(
     "upsample_nearest2d upsample_nearest3d upsample_trilinear3d"
 )
 # Run in float32, unless the program asks for a dtype.
-FLOAT32_BY_DEFAULT = operators.named(
+FLOAT32_BY_DEFAULT = operators.split_names(
     "cumprod cumsum linalg_matrix_norm linalg_matrix_norm.str_ord linalg_vector_norm log_softmax.int "
     "norm.Scalar norm.ScalarOpt_dim prod prod.dim_int softmax.int sum sum.dim_IntList"
 )
 # Run in the widest dtype of the arguments.
-WIDEST = operators.named(
+WIDEST = operators.split_names(
     "addcdiv addcmul atan2 bilinear cross dot grid_sampler index_put scatter_add tensordot vdot"
 )
 _KEY = "AutocastPrivateUse1"
@@ -58,12 +58,12 @@ def register(open_library) -> list:
     )
     for names, rule in rules:
         for name in names:
-            library.impl(name, _KEY, _casting(name, rule), False)
+            library.impl(name, _KEY, _kernel_that_casts(name, rule), False)
     library.impl("binary_cross_entropy", _KEY, _refuse, False)
     return [every, library]
 
 
-def _casting(name: str, rule):
+def _kernel_that_casts(name: str, rule):
     op = private.overload(f"aten::{name}")
 
     def run(*args, **kwargs):

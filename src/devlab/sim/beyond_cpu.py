@@ -12,7 +12,7 @@ import torch
 
 from devlab.sim import data, kernels, private, rule, specs
 
-_WHOLE = dict.fromkeys(rule.WHOLE, torch.float64)  # it holds each count and each smaller bound exactly
+_WHOLE = dict.fromkeys(rule.WHOLE, torch.float64)  # float64 holds each count and each smaller bound exactly
 _BOOL = {torch.bool: torch.uint8}
 _HALF = dict.fromkeys(specs.HALF, torch.float32)
 _COMPLEX = {torch.complex32: torch.complex64}
@@ -78,7 +78,7 @@ def caller(name: str) -> Callable:
     torch.int64
     """
     if name not in _STAND_INS and not any(private.has_kernel(name, key) for key in _KEYS):
-        return _refusing(name)
+        return _kernel_that_refuses(name)
     op = private.overload(name)
     call = _STAND_INS.get(name, private.caller_of(op))
     base = name.removeprefix("aten::").partition(".")[0]
@@ -86,7 +86,7 @@ def caller(name: str) -> Callable:
     if re.match(r"aten::(fmod|remainder|floor_divide|div_?\.\w+_mode)", name):
         call = _by_zero(call)
     if wider:
-        call = _widening(call, private.schema_of(op), wider)
+        call = _widen(call, private.schema_of(op), wider)
     return _of_powers_of_two(call) if base.startswith("_fft_") else call
 
 
@@ -129,7 +129,7 @@ def _by_zero(call: Callable) -> Callable:
     return run
 
 
-def _refusing(name: str) -> Callable:
+def _kernel_that_refuses(name: str) -> Callable:
     declared = rule.declarations().get(name)
     words = f"Could not run '{name}' with arguments from the '{data.NAME}' backend"
     if declared is not None and declared.on_cuda:
@@ -144,7 +144,7 @@ def _refusing(name: str) -> Callable:
     return refuse
 
 
-def _widening(call: Callable, schema: torch.FunctionSchema, wider: dict) -> Callable:
+def _widen(call: Callable, schema: torch.FunctionSchema, wider: dict) -> Callable:
     """Return `call` so that it computes in a wider dtype what the CPU has no kernel for; indices stay."""
     arguments = list(enumerate(schema.arguments))
     written = [(place, a.name) for place, a in arguments if a.alias_info and a.alias_info.is_write]

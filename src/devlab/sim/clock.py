@@ -22,7 +22,7 @@ from devlab.sim import events, specs
 
 
 class Queue:
-    """A stream as the clock sees it: until when the stream is busy, and when its last work began."""
+    """A stream as the clock sees it: the time at which its work ends, and at which its last work began."""
 
     __slots__ = ("began_at", "free_at", "stream_id")
 
@@ -43,7 +43,7 @@ class Engines:
         self.compute = self.copy_in = self.copy_out = 0.0
 
 
-# A copy to the host that nothing waited for arrives this many real seconds later, however small it is: a
+# A copy to the host for which nothing waits arrives this many real seconds later, whatever its size: a
 # program that reads it early sees old contents every time, and not only when the machine is slow.
 LANDS_AFTER = 0.25
 
@@ -59,7 +59,7 @@ TURN = 1e-3
 
 devices = [Engines(specs.CUDA_LIKE) for _ in range(specs.COUNT)]
 _now = 0.0
-_waited = 0.0  # until when the host has waited
+_host_blocked_until = 0.0  # the end of the host's last wait
 _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
@@ -89,9 +89,9 @@ def now() -> float:
     return time.perf_counter() - _origin if _real else _now
 
 
-def reached() -> float:
-    """Return until when work has ended for certain: because the host waited, or long ago by real waits."""
-    return max(_waited, now() - LANDS_AFTER) if _real else _waited
+def ended_until() -> float:
+    """Return the time up to which all work has ended: the host's last wait, or a past time by real waits."""
+    return max(_host_blocked_until, now() - LANDS_AFTER) if _real else _host_blocked_until
 
 
 def real_waits(on: bool = True) -> None:
@@ -140,13 +140,13 @@ def _finish() -> None:
 
 def reset() -> None:
     """Let every device finish, and set every clock to zero."""
-    global _now, _origin, _waited
+    global _now, _origin, _host_blocked_until
     _finish()
     for engines in devices:
         engines.compute = engines.copy_in = engines.copy_out = 0.0
         for queue in engines.queues:
             queue.free_at = queue.began_at = 0.0
-    _now = _waited = 0.0
+    _now = _host_blocked_until = 0.0
     _origin = time.perf_counter()
 
 
@@ -166,7 +166,7 @@ def spend_pinning(index: int, size: int) -> None:
 
 def wait_until(moment: float) -> None:
     """Bring the host's time up to `moment`, and deliver the copies that have arrived by then."""
-    global _now, _waited
+    global _now, _host_blocked_until
     if _real:
         remaining = moment - now()
         if remaining > 0:
@@ -175,8 +175,8 @@ def wait_until(moment: float) -> None:
         if len(_hosts) > 1:
             _give_turns()
         _now = max(_now, moment)
-    if moment > _waited:
-        _waited = moment
+    if moment > _host_blocked_until:
+        _host_blocked_until = moment
     if _arrivals:
         deliver()
 
@@ -251,7 +251,7 @@ def copy(index: int, size: int, into: bool, pinned: bool) -> float:
     engines, queue = devices[index], current.queues[index]
     spec = _pace(engines)
     staging = 0.0 if pinned else size / spec.staging
-    launched = _launched(engines)
+    launched = _launch(engines)
     if into and staging:
         wait_until(staging + (max(launched, queue.free_at) if size > STAGED_AT_ONCE else launched))
     start = queue.began_at = max(now(), queue.free_at, engines.copy_in if into else engines.copy_out)
@@ -269,15 +269,15 @@ def copy_between(source: int, target: int, size: int) -> float:
     from_queue, to_queue = current.queues[source], current.queues[target]
     spec = _pace(sender)
     seconds = spec.shortest + size / spec.peer
-    start = max(_launched(sender), from_queue.free_at, to_queue.free_at, sender.copy_out, receiver.copy_in)
+    start = max(_launch(sender), from_queue.free_at, to_queue.free_at, sender.copy_out, receiver.copy_in)
     from_queue.began_at = to_queue.began_at = start
     end = start + seconds
     sender.copy_out = receiver.copy_in = from_queue.free_at = to_queue.free_at = end
     return end
 
 
-def _launched(engines: Engines) -> float:
-    """Charge the host one launch and return its time after it."""
+def _launch(engines: Engines) -> float:
+    """Charge the host a launch and return the host's time after the launch."""
     global _now
     if not _real:
         _now += engines.spec.launch

@@ -23,7 +23,7 @@ class Crossing(NamedTuple):
     converts_there: bool
 
 
-def crossing(
+def plan_copy(
     source: torch.Tensor, target: torch.Tensor, non_blocking: bool, pinned: bool, mps: bool = False
 ) -> Crossing:
     """Return how PyTorch copies `source` into `target`, which is on another device.
@@ -32,11 +32,11 @@ def crossing(
     Apple's or follows Apple's rules.
 
     >>> wide = torch.ones(3, dtype=torch.float64, device="meta")
-    >>> [crossing(torch.ones(3), wide, non_blocking, False).bytes for non_blocking in (False, True)]
+    >>> [plan_copy(torch.ones(3), wide, non_blocking, False).bytes for non_blocking in (False, True)]
     [24, 12]
     """
     converts = source.dtype != target.dtype
-    count = target.numel()  # a smaller source is expanded before it leaves
+    count = target.numel()  # a smaller source is expanded before the copy
     if not source.is_cpu and not target.is_cpu:
         return Crossing(count * target.itemsize, False, False, converts)
     into = source.is_cpu
@@ -83,22 +83,22 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     if clock.failures:
         clock.notice(into)
         clock.notice(out_of)
-    start = _found(source, into)
+    start = _find_contents(source, into)
     if into < 0:
         return _to_host(target, source, start, non_blocking)
     if not visible:
         on_host(target).copy_(start)
     leaves = _arrives(target, source, non_blocking)
     if visible:
-        racing.put(target, start, source if leaves else None)
+        racing.write_in_flight(target, start, source if leaves else None)
     return target
 
 
-def _found(source: torch.Tensor, into: int) -> torch.Tensor:
+def _find_contents(source: torch.Tensor, into: int) -> torch.Tensor:
     """Return on the CPU what a copy of `source` finds there, to the CPU or to `sim:into`."""
     if source.is_cpu:
         return source
-    return racing.found(source, into) if visible else on_host(source)
+    return racing.find_for_copy(source, into) if visible else on_host(source)
 
 
 def _arrives(
@@ -109,7 +109,7 @@ def _arrives(
     if into == out_of:
         clock.launch(into, source.nbytes + target.nbytes, 0.0, operator)
         return False
-    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(data.refusals))
+    way = plan_copy(source, target, non_blocking, data.is_pinned(source), bool(data.refusals))
     if out_of >= 0:
         if way.converts_there:
             _convert(out_of, source, target)
@@ -130,7 +130,7 @@ def _arrives(
 def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
     """Copy `source`, on a device, whose elements are in `start`, into `target` in the host's memory."""
     out_of = source.get_device()
-    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(data.refusals))
+    way = plan_copy(source, target, non_blocking, data.is_pinned(target), bool(data.refusals))
     if way.converts_there:
         _convert(out_of, source, target)
     end = clock.copy(out_of, way.bytes, False, way.pinned)
@@ -142,7 +142,7 @@ def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, no
         snapshot = start.clone()
         if visible:
             racing.leaves(source, snapshot.copy_, end)
-        clock.arrive(end, _landing(target, snapshot))
+        clock.arrive(end, _writer_of(target, snapshot))
     return target
 
 
@@ -153,8 +153,8 @@ def _convert(index: int, source: torch.Tensor, target: torch.Tensor) -> None:
     clock.launch(index, target.numel() * (source.element_size() + target.element_size()))
 
 
-def _landing(goal: torch.Tensor, snapshot: torch.Tensor):
-    """Return the function that writes a copy into its target, in whatever mode the program then is."""
+def _writer_of(goal: torch.Tensor, snapshot: torch.Tensor):
+    """Return the function that writes a copy into its target, whether or not inference mode is on then."""
 
     def land():
         with torch.inference_mode():
@@ -189,7 +189,7 @@ def to_copy(
         clock.notice(own)
         clock.notice(home)
     form = memory_format or _form
-    host = _found(source, home)
+    host = _find_contents(source, home)
     if home < 0:
         made = torch.empty_like(host, dtype=dtype, memory_format=form)
         if non_blocking:
@@ -201,7 +201,7 @@ def to_copy(
     made = on_device(torch.zeros_like(values) if visible else values, home)
     leaves = _arrives(made, source, non_blocking, "aten::_to_copy")
     if visible:
-        racing.put(made, values, source if leaves else None)
+        racing.write_in_flight(made, values, source if leaves else None)
     return made
 
 
@@ -216,7 +216,7 @@ def _index(device: torch.device) -> int:
 def item(tensor: torch.Tensor):
     """Return the only element of a tensor to Python, which waits for the device."""
     index = tensor.get_device()
-    host = _found(tensor, -1)
+    host = _find_contents(tensor, -1)
     number = private.number_of(host)
     end = clock.copy(index, host.nbytes, False, True)
     clock.wait_until(end)

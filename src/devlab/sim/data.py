@@ -83,10 +83,10 @@ _HOST = 1  # DLPack's kDLCPU
 _EXTENSION = 12  # DLPack's kDLExtDev, which PyTorch reads as a device registered by an extension
 _INDEX_SHIFT = 32
 
-# What raises an error for a dtype that no tensor may have: a function under MPS's rules, and `refuse_in_fork`
+# These raise an error for a dtype that no tensor may have: a function under MPS's rules, and `refuse_in_fork`
 # in a process that may not use the devices.
 refusals: list = []
-# What keeps every operator from the quickest kernels: those functions, and the kernels that have failed.
+# These keep every operator from the quickest kernels: the functions above, and the kernels that have failed.
 limits: list = []
 
 
@@ -266,10 +266,10 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
         host = kept()
         if host is not None:
             return host
-    return _found(tensor, kept)
+    return _find_host_tensor(tensor, kept)
 
 
-def _found(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
+def _find_host_tensor(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
     """Return the CPU tensor for `tensor` whose memory has another form, or a form not yet asked for."""
     host = kept() if kept is not None and kept.shape is None else None
     if host is not None and not host.is_complex():
@@ -278,7 +278,7 @@ def _found(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
             return host
     host = _part_of_a_whole(tensor)
     if host is None:
-        host = _relabelled(tensor)
+        host = _relabel_for_cpu(tensor)
     if tensor.is_conj():
         host = host.conj()
     return _neg_view(host) if tensor.is_neg() else host
@@ -305,7 +305,7 @@ def _part_of_a_whole(tensor: torch.Tensor) -> torch.Tensor | None:
     )
 
 
-def _relabelled(tensor: torch.Tensor) -> torch.Tensor:
+def _relabel_for_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor on the memory of `tensor`, with a storage of its own.
 
     Raises:
@@ -390,7 +390,7 @@ class _Pinned(ref):
 _pinned: dict[int, _Pinned] = {}
 
 
-def _died(note: _Pinned) -> None:
+def _forget_pinned(note: _Pinned) -> None:
     if _pinned.get(note.address) is note:
         del _pinned[note.address]
 
@@ -398,7 +398,7 @@ def _died(note: _Pinned) -> None:
 def pin(tensor: torch.Tensor) -> torch.Tensor:
     """Count the CPU tensor's memory as pinned, and return the tensor."""
     storage = tensor.untyped_storage()
-    note = _Pinned(storage, _died)
+    note = _Pinned(storage, _forget_pinned)
     note.address = storage.data_ptr()
     note.end = note.address + storage.nbytes()
     if note.address:

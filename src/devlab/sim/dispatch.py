@@ -15,7 +15,7 @@ from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
 from devlab.sim.racing import visible
-from devlab.sim.rule import WHOLE, guarded
+from devlab.sim.rule import WHOLE, guard
 
 # A result that may have more bytes than `_MAY_NOT_FIT` is checked before it is computed: it may be too large
 # for the device, and for the host. Two operands whose bytes multiply to less than `_PAIRS_MAY_NOT_FIT` have
@@ -25,7 +25,7 @@ _PAIRS_MAY_NOT_FIT = 1 << 30
 
 # These common kernels are built at once: a kernel that was built on its first call takes a little longer on
 # every call. To build all kernels at once would take too long.
-_AT_ONCE = QUICK | operators.named(
+_AT_ONCE = QUICK | operators.split_names(
     "gelu threshold_backward equal arange.start_out zeros_like ones_like randn_like new_ones new_zeros"
 )
 
@@ -37,7 +37,7 @@ def kernel(name: str):
     run = None
     refusals = assertions.REFUSALS if operators.short(name) in assertions.ASSERTIONS else ()
 
-    def built_on_first_call(*args, **kwargs):
+    def build_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
             run = _build(name)
@@ -45,36 +45,36 @@ def kernel(name: str):
             return run(*args, **kwargs)
         except refusals as refusal:
             reason = str(refusal)
-            index = _asserting(name, args, kwargs, reason)
+            index = _device_that_asserts(name, args, kwargs, reason)
             if index is None:
                 raise
         result = _harmless(name)(*args, **kwargs)
         assertions.note(name, index, reason, args)
         return result
 
-    return built_on_first_call
+    return build_on_first_call
 
 
 def _build(name: str):
     operator = Operator(name)
-    return workspaces.reserving(name, _kernel_of(operator))
+    return workspaces.reserve_workspaces(name, _kernel_of(operator))
 
 
 def _kernel_of(operator: Operator):
     name = operator.name
     if operator.outputs:
-        return guarded(name, _writing_out(operator))
-    general = guarded(name, _general(operator))
+        return guard(name, _writing_out(operator))
+    general = guard(name, _general(operator))
     if operator.draws:
-        return _drawing(general)
+        return _draw_from_device(general)
     if not operator.plain:
         return general
     if operator.tensors == [0]:
-        return guarded(name, _of_one(operator, general))
-    return _product(operator, general) if operator.formula else guarded(name, _of_two(operator, general))
+        return guard(name, _of_one(operator, general))
+    return _product(operator, general) if operator.formula else guard(name, _of_two(operator, general))
 
 
-def _asserting(name: str, args, kwargs, reason: str) -> int | None:
+def _device_that_asserts(name: str, args, kwargs, reason: str) -> int | None:
     """Return the index of the device that would notice what the CPU refused, None where the host would."""
     return _home(Operator(name), args, kwargs) if assertions.is_of_values(name, reason) else None
 
@@ -214,7 +214,7 @@ def _general(operator: Operator):
             instead = _ask(operator, args, kwargs)
             if instead is not None:
                 return instead(*args, **kwargs)
-        if visible and not racing.shown():
+        if visible and not racing.runs_on_found():
             return racing.show(run, args, kwargs, again)
         host = list(args)
         index, mixed, moved = None, False, 0
@@ -276,7 +276,7 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
     if type(out) is torch.Tensor:
         try:
             moved += out.nbytes
-        except RuntimeError:  # it is sparse
+        except RuntimeError:  # the tensor is sparse
             kernels.refuse("sparse", args, kwargs)
         if operator.formula:
             operations = clock.in_float32(index, operator.formula(host, out), out.dtype)
@@ -287,7 +287,7 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
         clock.synchronize(index, clock.current.queues[index].free_at, operator.name)
 
 
-def _drawing(run):
+def _draw_from_device(run):
     """An operator that draws random numbers and takes no generator: it draws from the device's generator."""
 
     def draw(*args, **kwargs):
@@ -399,7 +399,7 @@ def _writing_out(operator: Operator):
             instead = _ask(operator, args, kwargs)
             if instead is not None:
                 return instead(*args, **kwargs)
-        if visible and not racing.shown():
+        if visible and not racing.runs_on_found():
             return racing.show(run, args, kwargs)
         index = meet(operator, args, kwargs)
         if index is rule.COMPOSITE:

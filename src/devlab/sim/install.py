@@ -70,7 +70,7 @@ def enable() -> None:
     )
     _register_kernels()
     random_numbers.make_defaults()
-    # PyTorch asks for it once and keeps the answer, which an earlier checkpoint on the CPU has made "cpu".
+    # PyTorch asks for the kind once and keeps the answer: an earlier checkpoint on the CPU has made it "cpu".
     DefaultDeviceType.set_device_type(data.NAME)
     _route()
     point_at_callers()
@@ -118,14 +118,14 @@ def _register_kernels() -> None:
     _libraries.extend((library, on_cpu))
     for key, kind in kernels.NOT_SIMULATED.items():
         _libraries.append(private.open_library("IMPL", "_", key, __file__, 1))
-        _libraries[-1].fallback(key, kernels.refusing(kind), False)
+        _libraries[-1].fallback(key, kernels.kernel_that_refuses(kind), False)
     rows = private.open_library("IMPL", "aten", "SparseCsrPrivateUse1", __file__, 1)
     _libraries.append(rows)
     for name in kernels.PARTS:
-        rows.impl(name, "SparseCsrPrivateUse1", kernels.refusing("sparse"), False)
+        rows.impl(name, "SparseCsrPrivateUse1", kernels.kernel_that_refuses("sparse"), False)
     for name, function in data.OPERATORS.items():
         on_cpu.impl(name, "CPU", function, False)
-    for key in ("AutogradPrivateUse1", "PrivateUse1"):  # the second one counts in inference mode
+    for key in ("AutogradPrivateUse1", "PrivateUse1"):  # the second key counts in inference mode
         _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
         for name, function in beyond_cpu.composites().items():
             _libraries[-1].impl(name, key, function, False)
@@ -136,11 +136,11 @@ def _register_kernels() -> None:
             continue
         if short in special:
             library.impl(short, "PrivateUse1", special[short], False)
-        elif not _left_to_pytorch(name):
+        elif not _is_left_to_pytorch(name):
             library.impl(short, "PrivateUse1", dispatch.kernel(name), False)
 
 
-def _left_to_pytorch(name: str) -> bool:
+def _is_left_to_pytorch(name: str) -> bool:
     """Return whether PyTorch's own kernel serves every device: a composite, or a view."""
     if name in _COMPOSED:
         return True
@@ -167,7 +167,7 @@ _VIEW = re.compile(r"Tensor\(\w( -> \*)?\)")
 # a view although the schema does not say so, or the operators within need memory of their own.
 _COMPOSED = frozenset(
     f"aten::{name}"
-    for name in operators.named(
+    for name in operators.split_names(
         "_pack_padded_sequence _unsafe_view unsafe_split.Tensor unsafe_split_with_sizes _safe_softmax "
         "_unsafe_masked_index _unsafe_masked_index_put_accumulate allclose binary_cross_entropy_with_logits "
         "cholesky_solve count_nonzero dist isinf ldexp.Tensor linalg_pinv.atol_rtol_tensor logsumexp "
@@ -175,10 +175,10 @@ _COMPOSED = frozenset(
     )
 )
 
-# What `torch.accelerator` answers with. Its module `memory` has some of these names, too.
+# The functions that `torch.accelerator` calls. Its module `memory` has some of these names as well.
 _accelerator_names = {
     name: getattr(torch_sim, name)
-    for name in operators.named(
+    for name in operators.split_names(
         "current_stream device_count set_stream synchronize empty_cache memory_stats "
         "memory_allocated memory_reserved max_memory_allocated max_memory_reserved reset_peak_memory_stats "
         "reset_accumulated_memory_stats"
@@ -212,7 +212,7 @@ _accelerator_names |= {
 
 def _route() -> None:
     """Put every replacement in its place."""
-    private.leave_uncompiled(torch_sim.current_stream)  # compiled code calls it before all else
+    private.leave_uncompiled(torch_sim.current_stream)  # compiled code calls this function before all else
     for name, function in _accelerator_names.items():
         setattr(torch.accelerator, name, function)
         if hasattr(torch.accelerator.memory, name):  # torch 2.11 has fewer names there
@@ -278,7 +278,7 @@ def _route_data() -> None:
             return
         fresh = value.detach().view_as(value).requires_grad_(tensor.requires_grad)
         if tensor.grad is not None:
-            fresh.grad = _renamed(tensor.grad, fresh)
+            fresh.grad = _relabel_gradient(tensor.grad, fresh)
         private.swap_contents(tensor, fresh)
 
     torch.Tensor.data = property(plain.__get__, set_data, doc=plain.__doc__)
@@ -288,7 +288,7 @@ def _route_data() -> None:
         return crosses(tensor, other) or original(tensor, other)
 
 
-def _renamed(grad: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _relabel_gradient(grad: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Return a gradient labelled as on the device of `like`; right after, `module.to` copies the gradient."""
     host = on_host(grad) if _is_sim(grad.device) else grad.detach()
     host = host.to(like.dtype)
@@ -370,7 +370,7 @@ def _rename_imported(routed: dict[type, type]) -> None:
             )
 
 
-def _resolved(value):
+def _resolve_device(value):
     """Return a bare `"sim"` as the current device, and anything else as it is."""
     if _is_sim(value) and torch.device(value).index is None:
         return data.device_of(data.current_index())
@@ -378,7 +378,7 @@ def _resolved(value):
 
 
 def _default_device() -> torch.device | None:
-    """Return the device of the innermost `with torch.device(...)`, or else the default one, as named."""
+    """Return the device of the innermost `with torch.device(...)`, or else the default device, as named."""
     modes = reversed(private.function_modes())
     return next((mode.device for mode in modes if isinstance(mode, private.DeviceContext)), None)
 
@@ -389,16 +389,16 @@ def _route_bare_names() -> None:
     def routed(function, makes=True):
         def call(*args, **kwargs):
             if data.current_index():
-                args = tuple(_resolved(value) for value in args)
+                args = tuple(_resolve_device(value) for value in args)
                 if kwargs.get("device") is not None:
-                    kwargs["device"] = _resolved(kwargs["device"])
+                    kwargs["device"] = _resolve_device(kwargs["device"])
                 elif makes and _is_sim(default := _default_device()):
-                    kwargs["device"] = _resolved(default)
+                    kwargs["device"] = _resolve_device(default)
             return function(*args, **kwargs)
 
         return call
 
-    # The default device is applied to the functions in this list, which must know the original ones.
+    # The default device is applied to the functions in this list, which must hold the original functions.
     private.device_constructors()
     private.replace(torch.Tensor, "to", functools.partial(routed, makes=False))
     for name in ("tensor", "as_tensor", "asarray"):

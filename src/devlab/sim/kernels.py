@@ -127,7 +127,7 @@ def refuse(kind: str, *values):
     )
 
 
-def refusing(kind: str):
+def kernel_that_refuses(kind: str):
     """Return a kernel that refuses tensors of a kind that is not simulated."""
     return lambda *args, **kwargs: refuse(kind, args, kwargs)
 
@@ -146,11 +146,11 @@ PARTS = ("values", "crow_indices", "col_indices", "ccol_indices", "row_indices")
 
 SPECIAL = {
     **{
-        f"_to_sparse{kind}": refusing("sparse")
+        f"_to_sparse{kind}": kernel_that_refuses("sparse")
         for kind in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")
     },
     **{
-        f"_nested_{made}": refusing("nested")
+        f"_nested_{made}": kernel_that_refuses("nested")
         for made in ("tensor_from_mask", "from_padded", "tensor_from_tensor_list")
     },
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,

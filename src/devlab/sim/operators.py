@@ -10,14 +10,14 @@ from devlab.sim import beyond_cpu, private
 from devlab.sim.data import is_number
 
 
-def named(names: str) -> frozenset[str]:
+def split_names(names: str) -> frozenset[str]:
     """Return the names that a text lists."""
     return frozenset(names.split())
 
 
-# The commonest operators of one or two tensors. PyTorch's public function of the same name does the same,
-# and a call of it takes less time than a call of the operator.
-QUICK = named(
+# The commonest operators of one or two tensors. Calling PyTorch's public function of the same name does the
+# same and takes less time than calling the operator.
+QUICK = split_names(
     "abs ceil clone cos erf exp floor log log1p neg reciprocal relu round rsqrt sigmoid sign sin sqrt tanh "
     "logical_not isnan exp_ neg_ relu_ sigmoid_ sqrt_ tanh_ zero_ sum sum.dim_IntList mean.dim "
     "pow.Tensor_Scalar pow.Tensor_Tensor add.Tensor sub.Tensor mul.Tensor div.Tensor "
@@ -79,10 +79,10 @@ def _returned_argument(schema, result) -> int | None:
 
 
 MASKS = frozenset({torch.bool, torch.uint8})
-INDEXING = named("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put")
+INDEXING = split_names("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put")
 
 # These operators change a tensor's own sizes and strides, and no element.
-IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
+IN_PLACE_VIEWS = split_names("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
 
 _TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
@@ -142,7 +142,7 @@ def _on_device(values) -> bool:
 _WAITS: dict[str, Callable] = {
     **dict.fromkeys(INDEXING, _by_index),
     **dict.fromkeys(
-        named("_linalg_eigh _linalg_eigvals _linalg_svd cholesky linalg_eig linalg_lstsq linalg_pinv"),
+        split_names("_linalg_eigh _linalg_eigvals _linalg_svd cholesky linalg_eig linalg_lstsq linalg_pinv"),
         lambda args, kwargs: args[0].numel() > 0,
     ),
     "_linalg_check_errors": lambda args, kwargs: True,
@@ -203,7 +203,7 @@ def _attention(operands, out) -> float:
 
 # Functions from (operands, result) to operations in 32-bit floats.
 _FORMULAS: dict[str, Callable] = {
-    **{f"aten::{name}": _matrix_product for name in named("mm bmm mv dot addmm addmm_ baddbmm")},
+    **{f"aten::{name}": _matrix_product for name in split_names("mm bmm mv dot addmm addmm_ baddbmm")},
     "aten::convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,

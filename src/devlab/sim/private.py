@@ -91,9 +91,9 @@ capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_obje
 # as does every function of Python's own that is called through ctypes, and does nothing else.
 raise_pending = ctypes.PYFUNCTYPE(ctypes.c_int)(("Py_IsInitialized", ctypes.pythonapi))
 
-# Which of those words holds the device: its kind in the lower half, its index in the upper half.
+# The word that holds the device: its kind in the lower half, its index in the upper half.
 DEVICE_WORD = 1
-# Where in a Python object its own fields begin. The first field of a capsule is the pointer.
+# The offset of a Python object's own fields. The first field of a capsule is the pointer.
 _FIELDS = object.__basicsize__
 _pointer_at = ctypes.POINTER(ctypes.c_int64).from_address
 
@@ -132,7 +132,7 @@ def overload(name: str):
 
 schema_of = attrgetter("_schema")  # of an operator
 caller_of = attrgetter("_op")  # the quickest function that calls an operator
-address_of = attrgetter("_cdata")  # of a generator, whichever Python object names it
+address_of = attrgetter("_cdata")  # of a generator, the same for all its Python objects
 
 
 def public_function(name: str):
@@ -157,7 +157,7 @@ def replace(owner, name: str, make) -> None:
     original = getattr(owner, name)
     replacement = functools.wraps(original)(make(original))
     # PyTorch's own decompositions are TorchScript, whose table of functions must know the replacement. The
-    # table is made when TorchScript is first used: one that is not made yet will find the replacement by
+    # table is made when TorchScript is first used: a table that is not made yet will find the replacement by
     # itself.
     table = jit_builtins._builtin_table
     if table is not None and id(original) in table:

@@ -1,4 +1,4 @@
-"""What work in one stream finds in memory that another stream has not finished writing, or overwrites.
+"""The contents that work in a stream finds in memory which another stream is writing or overwrites.
 
 The CPU computes every result at once, and each result is then everywhere. While races are visible, each
 write is noted here with the time at which the device would end it. Work finds what its own stream or the
@@ -211,12 +211,12 @@ class Step:
                 yield record
 
 
-# One thread at a time lets memory look as its stream finds it.
+# A single thread at a time may change memory to what its stream finds there.
 _lock = clock.landing
 _inside = 0  # the thread that does so at the moment: an operator may be made of others
 _records: dict[int, Record] = {}  # by address
 _leaving: "list[Leaving]" = []
-_steps: list[Step] = []  # work that has not ended by what the host knows, in the order of the launches
+_steps: list[Step] = []  # work of whose end the host does not know, in the order of the launches
 
 
 def _memories(value) -> dict[int, Memory]:
@@ -236,14 +236,14 @@ def _began_at(index: int) -> float:
     return clock.current.queues[index].began_at
 
 
-def _record(memory: Memory) -> Record | None:
+def _find_record(memory: Memory) -> Record | None:
     record = _records.get(memory.storage.data_ptr())
     return record if record is not None and record.storage() is memory.storage else None
 
 
-def _recorded(memory: Memory, before: numpy.ndarray | None = None) -> Record:
-    """Return the record of some memory, or a new one: the memory held `before`, if not what it holds now."""
-    record = _record(memory)
+def _record_of(memory: Memory, before: numpy.ndarray | None = None) -> Record:
+    """Return the record of some memory, or a new record of what it held `before`, or else holds now."""
+    record = _find_record(memory)
     if record is None:
         record = Record(memory, memory.words.copy() if before is None else before)
         _records[memory.storage.data_ptr()] = record
@@ -256,7 +256,7 @@ def _place(tensor: torch.Tensor) -> Place | None:
     if memory is None:
         return None
     form = tensor.size(), tensor.stride(), tensor.storage_offset()
-    return Place(_recorded(memory), tensor.dtype, *form)
+    return Place(_record_of(memory), tensor.dtype, *form)
 
 
 def _note(memory: Memory, before: numpy.ndarray, end: float, whole: bool = False) -> Write | None:
@@ -269,10 +269,10 @@ def _note(memory: Memory, before: numpy.ndarray, end: float, whole: bool = False
     changed = before != after
     write = Write(end, changed, after) if changed.any() else None
     if write is not None:
-        _recorded(memory, before).writes.append(write)
+        _record_of(memory, before).writes.append(write)
     if _steps and (write is not None or whole):
         each = numpy.ones(after.nbytes, bool) if whole else numpy.repeat(changed, after.itemsize)
-        _overwrite(_recorded(memory, before), after.view(numpy.uint8), each)
+        _overwrite(_record_of(memory, before), after.view(numpy.uint8), each)
     return write
 
 
@@ -312,7 +312,7 @@ def _looking_as_at(
         _inside = threading.get_ident()
         try:
             for address, memory in memories.items():
-                if (record := _record(memory)) is not None and record.writes:
+                if (record := _find_record(memory)) is not None and record.writes:
                     record.show(memory, moment)
                 before[address] = memory.words.copy()
             yield
@@ -324,13 +324,13 @@ def _looking_as_at(
                     write = _note(memory, before[address], ended, whole)
                     if step is not None and write is not None:
                         step.writes[id(_records[address])] = write
-                if (record := _record(memory)) is not None and record.writes:
+                if (record := _find_record(memory)) is not None and record.writes:
                     record.show(memory, inf)
 
 
 def _now_found(*indices: int) -> float:
     """Return up to which moment new work on some devices finds what was written."""
-    reached = clock.reached()
+    reached = clock.ended_until()
     for copy in _leaving:
         copy.follow()
     _steps[:] = [step for step in _steps if step.end > reached]
@@ -341,7 +341,7 @@ def _now_found(*indices: int) -> float:
     return max([reached, *map(_free_at, indices)])
 
 
-def shown() -> bool:
+def runs_on_found() -> bool:
     """Return whether this thread runs an operator on what its stream finds."""
     return _inside == threading.get_ident()
 
@@ -380,7 +380,7 @@ def leaves(source: torch.Tensor, read: Callable, end: float) -> None:
         _steps.append(step)
 
 
-def found(tensor: torch.Tensor, into: int) -> torch.Tensor:
+def find_for_copy(tensor: torch.Tensor, into: int) -> torch.Tensor:
     """Return on the CPU what a copy of `tensor`, on `sim`, to `sim:into` finds; -1 is the CPU."""
     with _lock:
         moment = _now_found(*{index for index in (tensor.get_device(), into) if index >= 0})
@@ -388,7 +388,7 @@ def found(tensor: torch.Tensor, into: int) -> torch.Tensor:
             return data.on_host(tensor).clone()
 
 
-def put(target: torch.Tensor, values: torch.Tensor, source: torch.Tensor | None = None) -> None:
+def write_in_flight(target: torch.Tensor, values: torch.Tensor, source: torch.Tensor | None = None) -> None:
     """Copy values into a tensor on `sim`, to be found by work that has waited for the current stream.
 
     `source` is pinned memory that the copy has not left: what the host writes there still travels.

@@ -13,7 +13,7 @@ import torch
 from devlab.sim import clock, data, private, specs
 from devlab.sim.allocator import allocators
 
-# The operator is made of other operators: PyTorch is to run those, and one of those will complain.
+# The operator is made of other operators: PyTorch is to run those, and they refuse wrong operands.
 COMPOSITE = object()
 
 _INDEXING = frozenset(
@@ -27,8 +27,7 @@ _INDEXING = frozenset(
         "aten::_index_put_impl_",
     }
 )
-# Every operand of these may be a zero-dimensional CPU tensor; other elementwise operators take one such
-# operand.
+# Every operand of these may be a zero-dimensional CPU tensor; other elementwise operators take one of them.
 _ANY_HOST_SCALARS = frozenset({"where"})
 # Elementwise operators whose tensors must all be on the device, whatever their dimension.
 _NO_HOST_SCALARS = frozenset({"binary_cross_entropy", "binary_cross_entropy_backward"})
@@ -99,11 +98,11 @@ def settle(name: str, schema: torch.FunctionSchema, args: tuple, kwargs: dict):
     """
     operands = _operands(schema, args, kwargs)
     if schema.name in _INDEXING:
-        return _indexing(schema.name, operands)
+        return _settle_indexing(schema.name, operands)
     if schema.name == "aten::convolution":
         return _convolution(operands, args)
     if schema.name == "aten::masked_fill_":
-        return _masked_fill(operands)
+        return _settle_masked_fill(operands)
     declared = declarations().get(name)
     composite = private.composite_of(name) is not None
     if composite and (declared is None or not declared.on_cuda or "foreach" in name):
@@ -187,7 +186,7 @@ def _method(schema, declared: Declaration, operands) -> str:
     return f"wrapper_CUDA_{schema.overload_name}_{base}{out}"
 
 
-def _indexing(name: str, operands) -> int:
+def _settle_indexing(name: str, operands) -> int:
     """Let CPU indices index a tensor on any device, and let a single value come from elsewhere.
 
     Where elements are written, PyTorch copies indices from any device to the tensor's.
@@ -223,7 +222,7 @@ def _convolution(operands, args: tuple) -> int:
     return own.device.index
 
 
-def _masked_fill(operands) -> int:
+def _settle_masked_fill(operands) -> int:
     places = {name: tensor for name, tensor, _ in operands}
     own, mask, value = places["self"], places["mask"], places.get("value")
     if value is not None and value.dim() > 0:
@@ -419,7 +418,7 @@ _NOT_DETERMINISTIC = {
 }
 
 
-def guarded(name: str, run: Callable) -> Callable:
+def guard(name: str, run: Callable) -> Callable:
     """Return an operator's kernel so that it refuses, under CUDA's rules, what CUDA refuses.
 
     Raises:
@@ -430,9 +429,9 @@ def guarded(name: str, run: Callable) -> Callable:
     whole = name.removeprefix("aten::")
     base = whole.partition(".")[0]
     for applies, error, words in _refusals(name, base):
-        run = _refusing(run, applies, error, words)
+        run = _refuse(run, applies, error, words)
     caller = _NOT_DETERMINISTIC.get(base, _NOT_DETERMINISTIC.get(whole.removesuffix("_values")))
-    return _alerting(caller, run, weighted=base == "bincount") if caller else run
+    return _alert(caller, run, weighted=base == "bincount") if caller else run
 
 
 def _refusals(name: str, base: str) -> Iterator[tuple[Callable, type[Exception], str]]:
@@ -459,7 +458,7 @@ def _refusals(name: str, base: str) -> Iterator[tuple[Callable, type[Exception],
         yield lambda x, args, named: named.get("driver") not in (None, "gels"), RuntimeError, words
 
 
-def _refusing(run: Callable, applies: Callable, error: type[Exception], words: str) -> Callable:
+def _refuse(run: Callable, applies: Callable, error: type[Exception], words: str) -> Callable:
     """Return a kernel that refuses what a refusal applies to, on a simulated device."""
     limited = data.refusals
 
@@ -493,11 +492,11 @@ def in_cudas_words(name: str, lack: NotImplementedError) -> NotImplementedError:
     return NotImplementedError(re.sub(rf'^"{said}"(?= not implemented for)', words, str(lack)))
 
 
-def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
+def _alert(caller: str, run: Callable, weighted: bool) -> Callable:
     """Return a kernel that raises, or warns, where deterministic algorithms are asked for."""
 
     def alerting(first, *args, **kwargs):
-        # bincount adds up in any order only where it has weights to add.
+        # Only with weights does bincount add up numbers in any order.
         adds = not weighted or (args and args[0] is not None) or kwargs.get("weights") is not None
         if adds and torch.are_deterministic_algorithms_enabled() and first.get_device() >= 0:
             said = f"{caller} does not have a deterministic implementation, but you set "

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import torch
 
 from devlab.sim import clock, data, specs
-from devlab.sim.allocator import Allocator, Block, PatientAllocator, allocators, rounded
+from devlab.sim.allocator import Allocator, Block, PatientAllocator, allocators, round_up
 
 _RECORDER = str(Path(__file__).parents[1] / "watching" / "recording.py")
 ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot")
-# When the lines that led to an event are noted: never, for live memory alone, for what is allocated, always.
+# The events whose lines are noted: none, those of live memory, allocations, all.
 _CONTEXTS = (None, "state", "alloc", "all")
 _POOL = (0, 0)  # the pool of a process that makes none of its own
 # On CUDA C++ does what the simulator does here; instruments put functions of their own around PyTorch's.
@@ -100,7 +100,7 @@ class Freed(NamedTuple):
 
 
 class History:
-    """What happened to one device's memory: the last `most` events, and the lines that made what lives."""
+    """The history of a device's memory: the last `most` events, and the lines that allocated what is live."""
 
     def __init__(self):
         self.context: str | None = "all"
@@ -218,7 +218,7 @@ class RecordingAllocator(PatientAllocator):
 
     def _out_of_memory(self, requested: int) -> None:
         free = self.capacity - self.reserved
-        self.history.note("oom", free, rounded(requested), 0, self.history.lines("state"))
+        self.history.note("oom", free, round_up(requested), 0, self.history.lines("state"))
         super()._out_of_memory(requested)
 
 
@@ -265,7 +265,7 @@ def record_history(
     Raises:
         RuntimeError: when a choice is not among those that PyTorch knows.
     """
-    if isinstance(enabled, bool):  # as PyTorch's first version of this function had it
+    if isinstance(enabled, bool):  # the form of PyTorch's first version of this function
         enabled = "all" if enabled else None
     _choose("state", enabled, (None, "state", "all"))
     _choose("context", context, _CONTEXTS)

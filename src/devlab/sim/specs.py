@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-NAME = "sim"  # what PyTorch calls the kind of device
+NAME = "sim"  # PyTorch's name for the kind of device
 COUNT = 2
 
-MIB = 1 << 20
 GIB = 1 << 30
 
 
@@ -35,7 +34,7 @@ class Spec:
     peer: float  # bytes per second between two such devices
     capacity: int  # bytes of device memory
     processors: int = 40  # streaming multiprocessors
-    threads: int = 1024  # that one of them holds at most
+    threads: int = 1024  # the most that a multiprocessor holds
 
     @property
     def pageable(self) -> float:
@@ -96,9 +95,9 @@ HOST = HostSpec(
     resembles="a desktop CPU with four cores", call=1e-6, rate=384e9, half_rate=4e9, bandwidth=51.2e9
 )
 
-# What every device becomes while waits are real. No chip is like this: the device is about ten times slower
-# than the CPU that computes in its place, so that the CPU's time hides behind the device's, as a launch does
-# on a GPU.
+# The specification of every device while waits are real. No chip is like this: the device is about ten times
+# slower than the CPU that computes in its place, so that the CPU's time hides behind the device's, as a
+# launch does on a GPU.
 SLOW_MOTION = Spec(
     name="simulated accelerator, in slow motion",
     resembles="no chip",

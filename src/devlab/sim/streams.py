@@ -26,7 +26,7 @@ def _has_ended(index: int | None, moment: float) -> bool:
     return True
 
 
-def _numbered(index: int, stream_id: int) -> clock.Queue:
+def _find_queue(index: int, stream_id: int) -> clock.Queue:
     found = next((queue for queue in clock.devices[index].queues if queue.stream_id == stream_id), None)
     if found is None:
         raise ValueError(f"{data.NAME}:{index} has no stream of the number {stream_id}")
@@ -64,7 +64,7 @@ class Stream:
         self.device_index = data.index_of(device if stream_id is None else device_index)
         self.priority = priority
         if stream_id is not None:
-            _queue = _numbered(self.device_index, stream_id)
+            _queue = _find_queue(self.device_index, stream_id)
         if _queue is None:
             _queue = clock.Queue(next(_ids))
             clock.devices[self.device_index].queues.append(_queue)

@@ -9,20 +9,20 @@ from devlab.sim.snapshot import history_of, record_history
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
+def keep_switches() -> Iterator[None]:
     """Put back the current device and streams and the sizes of memories after a block.
 
     The streams are those of the thread that runs the block. Races and a history that began in the block end
     with it.
 
-    >>> with kept():
+    >>> with keep_switches():
     ...     data.set_current_index(1)
     >>> data.current_index()
     0
     """
     index, queues = data.current_index(), list(clock.current.queues)
     capacities = [allocator.capacity for allocator in allocators]
-    recording, visible = _recording(), bool(racing.visible)
+    recording, visible = _records_history(), bool(racing.visible)
     try:
         yield
     finally:
@@ -33,9 +33,9 @@ def kept() -> Iterator[None]:
                 allocator.resize(capacity)
         if racing.visible and not visible:
             racing.races(False)
-        if _recording() and not recording:
+        if _records_history() and not recording:
             record_history(None)
 
 
-def _recording() -> bool:
+def _records_history() -> bool:
     return any(history_of(allocator) is not None for allocator in allocators)

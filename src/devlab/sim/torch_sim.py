@@ -90,7 +90,7 @@ def is_initialized() -> bool:
 
 
 def __getattr__(name: str):
-    if name == "_initialized":  # `torch.utils.checkpoint` asks for it before it keeps random numbers
+    if name == "_initialized":  # `torch.utils.checkpoint` reads this attribute before it keeps random numbers
         return is_initialized()
     raise AttributeError(f"module 'torch.{data.NAME}' has no attribute {name!r}")
 

@@ -21,7 +21,7 @@ _FEW, _MANY = 16, 256  # least and most elements that one thread of a reduction 
 _TWO_STAGES = _GROUP * _MANY // 2  # fewer elements are always reduced in one stage
 
 
-def reserving(name: str, run: Callable) -> Callable:
+def reserve_workspaces(name: str, run: Callable) -> Callable:
     """Return an operator's kernel so that it takes, for a while, what CUDA's takes beside the results."""
     base = name.removeprefix("aten::").partition(".")[0]
     before, beside = _BEFORE.get(base), _BESIDE.get(base)
@@ -40,7 +40,7 @@ def reserving(name: str, run: Callable) -> Callable:
         return out
 
     def reduce(x, *args, **kwargs):
-        # Most reductions are small, and every line of theirs counts.
+        # Most reductions are small, so every line of code in here counts.
         if kwargs or x.dtype is not torch.float32 or not 1 < x.numel() < _TWO_STAGES:
             return reserve(x, *args, **kwargs)
         return run(x, *args)
@@ -52,7 +52,7 @@ def _take(index: int, sizes) -> None:
     """Take memory of these sizes on `sim:index` all at once, and give it back."""
     memory, stream = allocators[index], clock.current.queues[index].stream_id
     taken = [memory.allocate(size, stream) for size in sizes if size]
-    for block in reversed(taken):  # as C++ destroys what a function has made
+    for block in reversed(taken):  # the order in which C++ destroys a function's objects
         memory.free(block)
 
 
@@ -70,8 +70,8 @@ def two_stages(x: torch.Tensor, dims, element: int, vector: int, spec: specs.Spe
     if x.numel() < _TWO_STAGES:
         return ()
     places = {place % x.dim() for place in dims} or set(range(x.dim()))
-    reduced = _merged(x, [place for place in range(x.dim()) if place in places])
-    kept = _merged(x, [place for place in range(x.dim()) if place not in places])
+    reduced = _merge_dimensions(x, [place for place in range(x.dim()) if place in places])
+    kept = _merge_dimensions(x, [place for place in range(x.dim()) if place not in places])
     inputs, outputs = (prod(size for _, size in group) for group in (reduced, kept))
     if inputs == 1:
         return ()
@@ -101,8 +101,8 @@ def two_stages(x: torch.Tensor, dims, element: int, vector: int, spec: specs.Spe
     return (element * outputs * parts * (1 if along else wide * loaded), 4 * blocks) if parts > 1 else ()
 
 
-def _merged(x: torch.Tensor, places: list[int]) -> list[tuple[int, int]]:
-    """Return (stride, size) of dimensions, the smallest stride first, those in one piece merged."""
+def _merge_dimensions(x: torch.Tensor, places: list[int]) -> list[tuple[int, int]]:
+    """Return (stride, size) of dimensions, the smallest stride first, with contiguous dimensions merged."""
     found: list[tuple[int, int]] = []
     for step, size in sorted((x.stride(place), x.shape[place]) for place in places if x.shape[place] > 1):
         if found and step == found[-1][0] * found[-1][1]:
@@ -133,7 +133,7 @@ def _reduction(
         dims = args[place] if len(args) > place else None
         dims = () if dims is None else (dims,) if type(dims) is int else dims
         if not isinstance(dims, (list, tuple)) or not all(type(one) is int for one in dims):
-            return  # an overload whose argument is another
+            return  # an overload with another argument
         element = max(x.itemsize, 4 if x.dtype in specs.HALF else 0, result.itemsize if casts else 0)
         if welford:  # mean, sum of squares and two counts
             element = 4 * max(element, 4)
@@ -158,7 +158,7 @@ def _sort(args, kwargs, out):
         yield _radix(length, x.itemsize)
 
 
-def _sorted_first(args):
+def _sort_before(args):
     """A median of all elements sorts them, and the result is made afterwards."""
     if len(args) == 1:
         yield from (args[0].nbytes, args[0].numel() * _INDEX, *_sort((args[0].flatten(),), {}, None))
@@ -219,7 +219,7 @@ def _signals(args, kwargs, out):
         yield x.nbytes
         x = torch.empty(x.shape, dtype=x.dtype, device="meta")
     places = {place % x.dim() for place in dims}
-    if len(_merged(x, [place for place in range(x.dim()) if place not in places])) > 1:
+    if len(_merge_dimensions(x, [place for place in range(x.dim()) if place not in places])) > 1:
         yield x.nbytes
 
 
@@ -249,7 +249,7 @@ _REDUCTIONS = {
     **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _reduction(welford=True)),
     **dict.fromkeys(("argmax", "argmin", "max", "min"), _reduction(position=True)),
 }
-_BEFORE = dict.fromkeys(("median", "nanmedian"), _sorted_first)
+_BEFORE = dict.fromkeys(("median", "nanmedian"), _sort_before)
 _BESIDE = {
     **_REDUCTIONS,
     **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"), _of_loss),

@@ -28,9 +28,9 @@ READERS = {
     "__index__": "an index",
     "__format__": "format()",
 }
-# The methods that always bring one value to Python.
+# These methods always bring a value to Python.
 ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
-# The causes of reads of one value, for which the program chooses no memory.
+# These reads bring a single value, and the program chooses no memory for the value.
 READS = frozenset(READERS[name] for name in ONE_VALUE)
 
 LOADING = "torch.load()"
@@ -276,7 +276,7 @@ def mark(device: torch.device) -> Any:
 
 
 def stream_of(device: torch.device) -> int:
-    """Return the number of the device's current stream; 0 is the default one's, or that of a device without.
+    """Return the number of the device's current stream: 0 for the default stream, or without streams.
 
     >>> stream_of(torch.device("cpu"))
     0
@@ -301,7 +301,7 @@ class Tally:
     )
 
     def __init__(self):
-        # The counts of the CPU are plain numbers, because every operator changes them.
+        # The CPU's counts are plain numbers, because every operator changes these counts.
         self.cpu_operators = self.cpu_bytes = 0
         self.transfers = self.synchronizations = self.moved = 0
         self.operators: Counter[str] = Counter()

@@ -9,7 +9,7 @@ import torch
 
 from devlab import sim
 from devlab.sim import operators
-from devlab.sim.crossing import crossing
+from devlab.sim.crossing import plan_copy
 from devlab.sim.data import tensors
 from devlab.sim.operators import MASKS, counts_mask, fills_mask
 from devlab.sim.private import OperatorMode
@@ -22,7 +22,7 @@ _ROLES |= dict.fromkeys(operators.INDEXING, "index")
 _MAKES_MEMORY = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
-# These change how a tensor describes its memory, and touch no element.
+# These operators change how a tensor describes its memory, and touch no element.
 _LOOKS = operators.IN_PLACE_VIEWS | {"_unsafe_view", "record_stream", "resize_", "set_"}
 
 
@@ -138,16 +138,16 @@ def copies(kind: Kind, args: tuple, kwargs: dict, result) -> Iterator[Copy]:
     elif kind.role == "read":
         yield Copy(args[0].device, _CPU, args[0].itemsize, False, True, False, ".item()")
     elif kind.role == "arrive":
-        yield _arriving(args[0].device, new_bytes(args[0]), "torch.tensor()")
+        yield _copy_from_cpu(args[0].device, new_bytes(args[0]), "torch.tensor()")
     elif kind.role == "index" and not args[0].is_cpu:
         for index in args[1]:
             if index is not None and index.is_cpu:
-                yield _arriving(args[0].device, _index_bytes(index), "index from the CPU")
+                yield _copy_from_cpu(args[0].device, _index_bytes(index), "index from the CPU")
         if len(args) > 2 and args[2].is_cpu and not fills_mask(args):
-            yield _arriving(args[0].device, new_bytes(args[2]), "number from the CPU")
+            yield _copy_from_cpu(args[0].device, new_bytes(args[2]), "number from the CPU")
 
 
-def _arriving(target: torch.device, size: int, cause: str) -> Copy:
+def _copy_from_cpu(target: torch.device, size: int, cause: str) -> Copy:
     return Copy(_CPU, target, size, False, True, False, cause)
 
 
@@ -157,7 +157,7 @@ def _between(source: torch.Tensor, target: torch.Tensor, non_blocking: bool, cau
     pinned = here.is_cpu and here.is_pinned()
     kinds = (source.device.type, target.device.type)
     mps = "mps" in kinds or ("sim" in kinds and sim.following() == "mps")
-    way = crossing(source, target, non_blocking, pinned, mps)
+    way = plan_copy(source, target, non_blocking, pinned, mps)
     return Copy(source.device, target.device, way.bytes, way.pinned, way.blocking, non_blocking, cause)
 
 
@@ -191,7 +191,7 @@ class Recorder(OperatorMode):
             return func(*args, **kwargs)
         kind = kind_of(func)
         if kind.is_composite is not False:
-            # Inference mode hands composites over whole: what counts is what they are made of.
+            # Inference mode hands a composite operator over as a whole: the operators inside it are counted.
             with self:
                 result = func.decompose(*args, **kwargs)
             kind.is_composite = result is not NotImplemented
@@ -262,7 +262,7 @@ class Recorder(OperatorMode):
 
 
 @contextlib.contextmanager
-def recording(records: Sequence[Record]) -> Iterator[None]:
+def record_thread(records: Sequence[Record]) -> Iterator[None]:
     """Tell some records of all that the calling thread does in the block."""
     before = state.logs
     with contextlib.ExitStack() as stack:
@@ -281,7 +281,7 @@ def follow(thread: threading.Thread, records: Sequence[Record]) -> None:
 
     def watched() -> None:
         del thread.run
-        with recording(records):
+        with record_thread(records):
             run()
 
     thread.run = watched

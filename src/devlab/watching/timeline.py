@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from devlab import palette
-from devlab.panel import Panel, escape, listed
+from devlab.panel import Panel, escape, join_words
 from devlab.watching import trace
 from devlab.watching.memory import duration
 from devlab.watching.record import Events, Launch, Mark, Transfer, When
@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
 
 def lay_out(events: Events) -> dict[str, list[Span]]:
-    """Return the lanes of a log: `host`, and for each accelerator one that computes and one that copies.
+    """Return the lanes of a log: `host`, and for each accelerator a lane of computing and a lane of copies.
 
     Times are the simulator's if a simulated device took part, else the host's. A device that keeps
     no marks has no lane.
@@ -111,7 +111,7 @@ def _on_device(when: When, device: str, origins: dict[str, tuple], alone: bool) 
         # If the stream was free early, the work began when the host had started the work.
         return (when.ended if free < when.ended < done else free), done
     if str(getattr(before, "device", None) or device) != device:
-        return None  # a copy between two GPUs has its marks on one of them, and times of two do not compare
+        return None  # a copy between two GPUs has its marks on one of them, and their clocks do not compare
     after.synchronize()
     start, origin = origins.setdefault(device, (when.began, before))
     return tuple(start + origin.elapsed_time(mark) / 1e3 for mark in (before, after))
@@ -140,7 +140,7 @@ NEAR = 1e-6  # of a column: sums of seconds are not exact, and a border may lie 
 SIGNS = {STARTING: "▪", STAGING: "▓", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
 MOST_WAITS = 5
 
-# As in every picture; what a device computes is in the device's own colour. Heights differ, too.
+# The colours of every picture; computing has the device's own colour. The heights differ as well.
 _COLOURS = {
     STARTING: palette.HOST,
     STAGING: palette.COPY,
@@ -150,8 +150,8 @@ _COLOURS = {
 }
 _HEIGHTS = {STARTING: 14, STAGING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
 _WIDTH, _LANE, _LEFT = 720, 24, 130
-# A notebook that is not trusted loses its drawings and keeps the words in them. The words in here show only
-# then; a font size of 0 hides all other words of the drawing then.
+# A notebook that is not trusted loses its drawings and keeps the words of the drawings. The words in here
+# show only then; a font size of 0 hides all other words of the drawing then.
 _INSTEAD = (
     '<foreignObject width="0" height="0">'
     '<span style="font-size:13px">Run this cell, and the drawing is here.</span></foreignObject>'
@@ -208,7 +208,7 @@ class Timeline(Panel):
             return f"<div>{escape(self.text())}</div>"
         waits = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in self._waits())
         title = f"<div><strong>{escape(self._title())}</strong></div>"
-        return f"{title}{self._drawing()}<div>{self._html_legend()}</div>{waits}"
+        return f"{title}{self._draw_svg()}<div>{self._html_legend()}</div>{waits}"
 
     def _title(self) -> str:
         # On an idle GPU the first mark is reached when it is set, so a stretch holds the launch as well.
@@ -216,7 +216,7 @@ class Timeline(Panel):
         title = f"{duration(self.total)}, measured{marked}"
         if self.simulated:
             deeds = ["starts work", *["stages bytes"] * self._stages(), *["waits"] * bool(self._host_waits())]
-            title = f"{duration(self.total)} of simulated time, in which the host only {listed(deeds)}"
+            title = f"{duration(self.total)} of simulated time, in which the host only {join_words(deeds)}"
         if self.other_scale is None:
             return title
         return f"{title}; drawn over {duration(self.scale)}, the one before over {duration(self.other_scale)}"
@@ -256,7 +256,7 @@ class Timeline(Panel):
             *rows,
         ]
 
-    def _drawing(self) -> str:
+    def _draw_svg(self) -> str:
         parts, end = [], _LEFT + _WIDTH * (self.total / self.scale if self.scale else 1.0)
         for row, (name, lane) in enumerate(self.lanes.items()):
             base = (row + 1) * _LANE
@@ -279,12 +279,12 @@ class Timeline(Panel):
                 f'text-anchor="{anchor}">{label}</text>'
             )
         drawing = (
-            f'<svg role="img" aria-label="{escape(self._spoken())}" viewBox="0 0 {_LEFT + _WIDTH} {height}" '
+            f'<svg role="img" aria-label="{escape(self._label())}" viewBox="0 0 {_LEFT + _WIDTH} {height}" '
             f'style="width:100%;max-width:{_LEFT + _WIDTH}px;height:auto">{_INSTEAD}{"".join(parts)}</svg>'
         )
         return f'<div style="font-size:0px">{drawing}</div>'
 
-    def _spoken(self) -> str:
+    def _label(self) -> str:
         lanes = [
             f"{name}: busy {duration(sum(span.seconds for span in lane))}"
             for name, lane in self.lanes.items()

@@ -18,7 +18,7 @@ from devlab.watching.record import Input, Launch, Transfer
 
 HOST_PROCESS = 1
 _RUNTIME = {"sim": "privateuse1_runtime", "cuda": "cuda_runtime", "xpu": "xpu_runtime"}
-# What PyTorch's profiler calls the dtypes: their names in C++.
+# PyTorch's profiler calls the dtypes by their names in C++.
 _TYPES = {
     torch.float32: "float",
     torch.float64: "double",
@@ -90,18 +90,18 @@ def _threads(lanes: Iterable[tuple[str, list]]) -> dict[tuple[str, int], tuple[i
 def _names(threads: dict[tuple[str, int], tuple[int, int]], simulated: bool) -> Iterator[dict]:
     """Yield what processes and threads are called, and in which order they stand."""
     label = "simulated" if simulated else "measured"
-    yield from _named(HOST_PROCESS, f"host ({label})", label)
-    yield from _named_thread(HOST_PROCESS, 1, "host")
+    yield from _name_process(HOST_PROCESS, f"host ({label})", label)
+    yield from _name_thread(HOST_PROCESS, 1, "host")
     named = set()
     for (device, stream), (process, thread) in threads.items():
         if process not in named:
             named.add(process)
-            yield from _named(process, f"{device} ({label})", label)
+            yield from _name_process(process, f"{device} ({label})", label)
         name = "default stream" if stream == 0 else f"stream {stream}"
-        yield from _named_thread(process, thread, name)
+        yield from _name_thread(process, thread, name)
 
 
-def _named(process: int, name: str, label: str) -> Iterator[dict]:
+def _name_process(process: int, name: str, label: str) -> Iterator[dict]:
     for kind, args in (
         ("process_name", {"name": name}),
         ("process_labels", {"labels": label}),
@@ -110,7 +110,7 @@ def _named(process: int, name: str, label: str) -> Iterator[dict]:
         yield {"ph": "M", "name": kind, "ts": 0.0, "pid": process, "tid": 0, "args": args}
 
 
-def _named_thread(process: int, thread: int, name: str) -> Iterator[dict]:
+def _name_thread(process: int, thread: int, name: str) -> Iterator[dict]:
     for kind, args in (("thread_name", {"name": name}), ("thread_sort_index", {"sort_index": thread})):
         yield {"ph": "M", "name": kind, "ts": 0.0, "pid": process, "tid": thread, "args": args}
 
@@ -132,7 +132,7 @@ def _micro(seconds: float) -> float:
     return round(seconds * 1e6, 3)
 
 
-def _told(span, simulated: bool) -> dict:
+def _list_facts(span, simulated: bool) -> dict:
     """Return what every slice says: what it is, the program's line, and whether its times are modelled."""
     told = {"state": span.state, "simulated": simulated}
     if line := str(span.line or ""):
@@ -145,7 +145,7 @@ def _told(span, simulated: bool) -> dict:
 
 
 def _on_host(span, number: int, simulated: bool) -> dict:
-    event, args = span.event, _told(span, simulated)
+    event, args = span.event, _list_facts(span, simulated)
     if type(event) is Launch:
         args |= {"External id": number, **_inputs(event.inputs)}
         return _slice(span, "cpu_op", f"aten::{span.name}", HOST_PROCESS, 1, args)
@@ -175,19 +175,19 @@ def _on_device(span, device: str, process: int, thread: int, number: int, simula
         "correlation": number,
         "device": _index(device),
         "stream": event.when.stream,
-        **_told(span, simulated),
+        **_list_facts(span, simulated),
     }
     if type(event) is Transfer:
-        return _slice(span, "gpu_memcpy", _copied(event), process, thread, args)
+        return _slice(span, "gpu_memcpy", _name_copy(event), process, thread, args)
     args |= {"name": span.name, **_inputs(event.inputs)}
     return _slice(span, "kernel", span.name, process, thread, args)
 
 
-def _copied(copy: Transfer) -> str:
+def _name_copy(copy: Transfer) -> str:
     """Return the profiler's name of a copy.
 
     >>> from devlab.watching.record import NOWHERE, When
-    >>> _copied(Transfer("cpu", "sim:0", 4, True, False, True, ".to()", NOWHERE, When(0.0, 0.0)))
+    >>> _name_copy(Transfer("cpu", "sim:0", 4, True, False, True, ".to()", NOWHERE, When(0.0, 0.0)))
     'Memcpy HtoD (Pinned -> Device)'
     """
     memory = "Pinned" if copy.pinned else "Pageable"

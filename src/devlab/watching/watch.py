@@ -25,7 +25,7 @@ from devlab.watching.record import (
     host_clock,
     state,
 )
-from devlab.watching.recording import follow, recording
+from devlab.watching.recording import follow, record_thread
 from devlab.watching.timeline import Timeline
 
 
@@ -48,7 +48,7 @@ class Log(Record, Panel):
             stack.enter_context(clock.virtual())
             replace_names()
             stack.callback(put_names_back)
-            stack.enter_context(recording([self]))
+            stack.enter_context(record_thread([self]))
             self._entered = stack.pop_all()
         self.open = True
         return self
@@ -133,19 +133,19 @@ def put_names_back() -> None:
 
 def _replace_all() -> None:
     for name, cause in READERS.items():
-        _replace(torch.Tensor, name, _naming(getattr(torch.Tensor, name), cause, name in ONE_VALUE))
-    _replace(torch, "load", _naming(torch.load, LOADING, False))
-    _replace(torch.Tensor, "__repr__", _printing(torch.Tensor.__repr__))
-    _replace(torch.accelerator, "synchronize", _waiting(torch.accelerator.synchronize, "synchronize()"))
+        _replace(torch.Tensor, name, _note_cause(getattr(torch.Tensor, name), cause, name in ONE_VALUE))
+    _replace(torch, "load", _note_cause(torch.load, LOADING, False))
+    _replace(torch.Tensor, "__repr__", _note_printing(torch.Tensor.__repr__))
+    _replace(torch.accelerator, "synchronize", _note_wait(torch.accelerator.synchronize, "synchronize()"))
     for kind in _ACCELERATORS:
         module = sys.modules.get(f"torch.{kind}")
         if module is not None:
-            _replace(module, "synchronize", _waiting(module.synchronize, "synchronize()", kind))
+            _replace(module, "synchronize", _note_wait(module.synchronize, "synchronize()", kind))
             _watch_class(module, "Event")
             _watch_class(module, "Stream")
     _watch_class(torch, "Event")
     _watch_class(torch, "Stream")
-    _replace(threading.Thread, "start", _following(threading.Thread.start))
+    _replace(threading.Thread, "start", _follow_into(threading.Thread.start))
 
 
 def _put_back_all() -> None:
@@ -165,7 +165,7 @@ def _replace(owner, name: str, ours) -> None:
     _replaced.append((owner, name, original, ours))
 
 
-def _naming(original: Callable, cause: str, reads: bool) -> Callable:
+def _note_cause(original: Callable, cause: str, reads: bool) -> Callable:
     """Return a method that notes the name of the call; of calls within calls the outermost name counts."""
 
     @functools.wraps(original)
@@ -174,14 +174,14 @@ def _naming(original: Callable, cause: str, reads: bool) -> Callable:
             return original(*args, **kwargs)
         state.cause = cause
         try:
-            return _telling(original, args, kwargs, cause) if reads else original(*args, **kwargs)
+            return _note_reading_of(original, args, kwargs, cause) if reads else original(*args, **kwargs)
         finally:
             state.cause = None
 
     return method
 
 
-def _telling(original: Callable, args: tuple, kwargs: dict, cause: str):
+def _note_reading_of(original: Callable, args: tuple, kwargs: dict, cause: str):
     """Read one value and note the reading: `torch.tensor([a, b])` hides the operators that read a and b."""
     device, size = args[0].device, args[0].itemsize
     if device.type in ("cpu", "meta"):
@@ -202,7 +202,7 @@ def _note_reading(record: Record, device: torch.device, size: int, cause: str, w
     record.synchronization(device, cause, when)
 
 
-def _printing(original: Callable) -> Callable:
+def _note_printing(original: Callable) -> Callable:
     """Return a `__repr__` that notes the reading: PyTorch hides the operators of its printing."""
 
     @functools.wraps(original)
@@ -220,19 +220,19 @@ def _printing(original: Callable) -> Callable:
             state.cause = before
         when = When(began, clock())
         for record in state.logs:
-            _note_reading(record, device, _printed_elements(tensor) * tensor.itemsize, "print", when)
+            _note_reading(record, device, _count_printed(tensor) * tensor.itemsize, "print", when)
         return result
 
     return method
 
 
-def _printed_elements(tensor: torch.Tensor) -> int:
+def _count_printed(tensor: torch.Tensor) -> int:
     if tensor.numel() <= _PRINTED_WHOLE:
         return tensor.numel()
     return math.prod(min(length, _PRINTED_EDGE) for length in tensor.shape)
 
 
-def _waiting(original: Callable, cause: str, kind: str = "") -> Callable:
+def _note_wait(original: Callable, cause: str, kind: str = "") -> Callable:
     """Return a function that waits as the original does, and notes the wait."""
 
     @functools.wraps(original)
@@ -280,7 +280,7 @@ def _watch_class(module, name: str) -> None:
     if not isinstance(original, type) or not hasattr(original, "synchronize"):
         return
     kind = "" if module is torch else module.__name__.rpartition(".")[2]
-    wait = _waiting(original.synchronize, f"{name.lower()}.synchronize()", kind)
+    wait = _note_wait(original.synchronize, f"{name.lower()}.synchronize()", kind)
     try:
         _replace(original, "synchronize", wait)
     except TypeError:  # a class written in C takes no new method: a subclass stands in for the class
@@ -298,7 +298,7 @@ class _Stand(type):
         return issubclass(subclass, cls.stands_for)
 
 
-def _following(original: Callable) -> Callable:
+def _follow_into(original: Callable) -> Callable:
     """Return a `Thread.start` that takes the open watches along into the new thread."""
 
     @functools.wraps(original)

@@ -19,7 +19,7 @@ Each message is JSON after its length in four bytes (`processes.frame`), to a te
 - The **zygote** (`zygote.main`) imports PyTorch and the lessons. Stdin gives it {"folder", "ends", "level",
   "limits", "names", "hidden"}, and then the teacher's steps, solutions included. It forks the second process
   before it reads those, so that no solution is in the memory of a worker. It runs them in children
-  (`checker.learned`), tells the second process which modules they came to import, {"modules"}, and forks the
+  (`checker.learn`), tells the second process which modules they came to import, {"modules"}, and forks the
   checkers.
 - The **second process** (`zygote._templates`) makes the scratch folders and Landlock's rules, imports those
   modules too, and forks a watcher for each job; each watcher forks its template before it reads anything.

@@ -14,12 +14,12 @@ import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.handout import Handout, grade_id_of, graded, without_checks
+from devlab.classroom.handout import Handout, grade_facts, grade_id_of, without_checks
 
 # A line that only IPython understands: a magic, a shell command or a question; and a name set to its result.
 _ASIDE = re.compile(r"^(\s*)(?:[%!?].*|[\w.]+\?\??\s*)$")
 _ASSIGNED = re.compile(r"^(\s*[\w., ]+=)\s*[%!].*$")
-# What stands before lines that were copied from an interpreter.
+# The prompts before lines that were copied from an interpreter.
 _PROMPT = re.compile(r"^(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\s*\.\.\.: ?)")
 
 
@@ -120,7 +120,7 @@ class Plan:
     written: set[str]
 
 
-def planned(steps: Sequence[Sequence[str]], skip: Collection[str] = (), everything: bool = False) -> Plan:
+def plan_run(steps: Sequence[Sequence[str]], skip: Collection[str] = (), everything: bool = False) -> Plan:
     """Return what is run of the steps, each (kind, exercise, source), without the exercises in `skip`.
 
     An own cell is needed where it sets or changes a name that the exercise's answer, or a cell that this one
@@ -128,20 +128,20 @@ def planned(steps: Sequence[Sequence[str]], skip: Collection[str] = (), everythi
     that its answer needs comes after its place. What goes wrong in an own cell is charged to the first
     exercise that needs it. With `everything` all cells of code are run, and of `skip` no check.
 
-    >>> planned([("own", "", "import math"), ("own", "", "1 / 0"), ("solution", "f", "def f(): math.pi"),
+    >>> plan_run([("own", "", "import math"), ("own", "", "1 / 0"), ("solution", "f", "def f(): math.pi"),
     ...          ("check", "f", "")]).steps
     [('own', 'f', 'import math'), ('solution', 'f', 'def f(): math.pi'), ('check', 'f', '')]
     """
     exercises = [name for kind, name, _ in steps if kind == "check"]
-    read = [_read(place, step, exercises) for place, step in enumerate(steps)]
+    read = [_read_names(place, step, exercises) for place, step in enumerate(steps)]
     cells = _blanks_first(read, exercises)
     needs: dict[str, list[Cell]] = {}
     late: list[Cell] = []
     for position, cell in enumerate(cells):
         if cell.kind == "check" and cell.name not in skip:
-            needs[cell.name], complete = _needed(cell.name, cells, position)
+            needs[cell.name], complete = _find_needed(cell.name, cells, position)
             if not complete:
-                needs[cell.name], _ = _needed(cell.name, cells, len(cells))
+                needs[cell.name], _ = _find_needed(cell.name, cells, len(cells))
                 late.append(cell)
             if everything:
                 own = [one for one in cells[: None if cell in late else position] if one.kind == "own"]
@@ -184,7 +184,7 @@ def _blanks_first(cells: list[Cell], exercises: Sequence[str]) -> list[Cell]:
     return cells
 
 
-def _needed(name: str, cells: Sequence[Cell], position: int) -> tuple[list[Cell], bool]:
+def _find_needed(name: str, cells: Sequence[Cell], position: int) -> tuple[list[Cell], bool]:
     """Return which own cells above a position an exercise needs, and whether nothing that it needs is below.
 
     All cells that set a name are taken, so that the last of them counts, as in the student's notebook.
@@ -227,7 +227,7 @@ def _sets(cell: Cell, given: Collection[str]) -> frozenset[str]:
     return cell.made - (cell.imported & given) if cell.own else cell.made
 
 
-def _read(place: int, step: Sequence[str], exercises: Sequence[str]) -> Cell:
+def _read_names(place: int, step: Sequence[str], exercises: Sequence[str]) -> Cell:
     """Read a cell's names; "*" among the names that it sets stands for any name."""
     kind, name, source = step
     for text in (source, python_of(source)):
@@ -249,13 +249,13 @@ def _read(place: int, step: Sequence[str], exercises: Sequence[str]) -> Cell:
             used |= {symbol.get_name()} if symbol.is_referenced() else set()
             made |= {symbol.get_name()} if symbol.is_assigned() or symbol.is_imported() else set()
             imported |= {symbol.get_name()} if symbol.is_imported() else set()
-    made |= _changed(tree) - imported
+    made |= _find_changed_names(tree) - imported
     made |= {"*"} if _EVERYTHING.search(source) else set()
     stubs = {name} if kind == "blank" and name in made else _stubs(tree) & {*exercises}
     return Cell(place, kind, name, source, *map(frozenset, (used, made, imported, stubs)))
 
 
-def _changed(tree: ast.Module) -> set[str]:
+def _find_changed_names(tree: ast.Module) -> set[str]:
     """Return the names of what a cell changes without setting them: an attribute, an item, a list."""
     found = set()
     for node in ast.walk(tree):
@@ -328,7 +328,7 @@ def tasks(source: dict) -> list[Task]:
     return [
         Task(_exercise(cell), facts["points"], ".points" in "".join(cell["source"]))
         for cell in source["cells"]
-        if (facts := graded(cell)) and facts["grade_id"].startswith("check_")
+        if (facts := grade_facts(cell)) and facts["grade_id"].startswith("check_")
     ]
 
 
@@ -342,7 +342,7 @@ def reference(handout: Handout) -> list[Step]:
     return found
 
 
-def merged(handout: Handout, submission: dict) -> list[Step]:
+def merge_cells(handout: Handout, submission: dict) -> list[Step]:
     """Return the steps to run for a submission: its cells in its order, as nbgrader runs them.
 
     The teacher's cells that are no tasks come from the teacher: those above the first task before anything
@@ -386,7 +386,7 @@ def _role(handout: Handout, place: int) -> tuple[str, str]:
     cell = handout.source["cells"][place]
     if cell["cell_type"] != "code":
         return "", ""
-    if graded(cell):
+    if grade_facts(cell):
         return ("check", _exercise(cell)) if grade_id_of(cell).startswith("check_") else ("", "")
     if place not in handout.tasks:
         return "setup", ""
@@ -422,10 +422,10 @@ def answers(steps: Sequence[Step], needs: Mapping[str, Sequence[int]]) -> dict[s
             for name in [name for name, places in needs.items() if place in places]:
                 found.setdefault(name, []).append(step.source)
     blank = {step.name: [step.source] for step in steps if step.kind == "blank" and step.name}
-    return {name: _cut("\n\n".join(texts)) for name, texts in (blank | found).items()}
+    return {name: _shorten("\n\n".join(texts)) for name, texts in (blank | found).items()}
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return a text, or its beginning: what every exercise needs is in all their records."""
     rest = len(text) - MOST_SOURCE
     return text if rest <= 0 else f"{text[:MOST_SOURCE]}\n\n# … and {rest:,} more characters, in the notebook"

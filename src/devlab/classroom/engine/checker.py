@@ -19,7 +19,7 @@ import torch
 from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.processes import receive, send, whole
-from devlab.classroom.engine.transcript import judged_again, places
+from devlab.classroom.engine.transcript import judge_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work
 from devlab.classroom.results import row_passed
 from devlab.sim import allow_after_fork
@@ -40,7 +40,7 @@ class Checker:
         # For each row on each device: whether a replay can judge the row, whether the row looks at more than
         # results, and the reference's calls.
         self.known: dict[str, list[tuple[bool, bool, list]]] = {}
-        # What `check` says of the reference's own verdict, by its digest.
+        # The answer of `check` about the reference's own verdict, by the verdict's digest.
         self.alike: dict[str, dict] = {}
 
     def learn(self, name: str, verdict: dict) -> None:
@@ -48,7 +48,7 @@ class Checker:
         exercise, calls = find(name), json.loads(verdict["calls"])
         self.known[name] = found = []
         for (row, device), kept in zip(places(exercise, self.devices), calls, strict=True):
-            said, watched = judged_again(exercise, row, device, self.devices, self.seed, kept)
+            said, watched = judge_again(exercise, row, device, self.devices, self.seed, kept)
             found.append((said == "passes" and bool(kept), watched, kept))
         self.alike[digest(name, verdict)] = self.check(name, verdict)
 
@@ -60,14 +60,14 @@ class Checker:
         skipped the row, though this machine judged the reference.
         """
         exercise, found = find(name), {"confirmed": [], "refuted": [], "unread": []}
-        claims, calls = verdict["rows"], _read(verdict.get("calls"))
+        claims, calls = verdict["rows"], _read_transcript(verdict.get("calls"))
         for row, (label, marks) in zip(exercise.rows, claims, strict=True):
             here = [
                 (position, device)
                 for position, (one, device) in enumerate(places(exercise, self.devices))
                 if one is row
             ]
-            if any(marks.get(str(device)) == "skipped" and self._known(name, at)[0] for at, device in here):
+            if any(marks.get(str(device)) == "skipped" and self._facts(name, at)[0] for at, device in here):
                 found["unread"].append(label)
             elif row_passed(marks):
                 said = {
@@ -83,22 +83,22 @@ class Checker:
         """Return what `check` says of each exercise in a question."""
         return {name: self.check(name, one) for name, one in json.loads(question).items()}
 
-    def _known(self, name: str, position: int) -> tuple[bool, bool, list]:
+    def _facts(self, name: str, position: int) -> tuple[bool, bool, list]:
         return self.known[name][position] if name in self.known else CLAIM
 
     def _again(self, exercise, row, device, position: int, kept: list) -> str:
-        able, more, reference = self._known(exercise.name, position)
+        able, more, reference = self._facts(exercise.name, position)
         if not able:
             return "a claim"
         kept = kept[0] if kept and isinstance(kept[0], list) else []
         if kept != reference:
-            said, _ = judged_again(exercise, row, device, self.devices, self.seed, kept)
+            said, _ = judge_again(exercise, row, device, self.devices, self.seed, kept)
             if said != "passes":
                 return "refuted" if said == "fails" else said
         return "a claim" if more else "confirmed"
 
 
-def _read(calls: object) -> list:
+def _read_transcript(calls: object) -> list:
     """Return a transcript that came as JSON; an empty one for what no recorder writes."""
     try:
         found = json.loads(calls)
@@ -119,7 +119,7 @@ def digest(name: str, verdict: dict) -> str:
     return hashlib.sha256(facts.encode() + calls.encode(errors="backslashreplace")).hexdigest()
 
 
-def learned(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable) -> Checker:
+def learn(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable) -> Checker:
     """Learn from the reference, in some jobs side by side; first `tell` which modules that imported."""
     names = [name for kind, name, _ in steps if kind == "check"]
     # Each child runs all cells, and judges its share of the answers.
@@ -128,8 +128,8 @@ def learned(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable)
     came = [_next(stream) for _, stream in parts]
     modules = sorted({name for one in came for name in one.get("modules", ())})
     tell(modules)
-    told = [_told(*part) for part in parts]
-    bring(modules)
+    told = [_await_message(*part) for part in parts]
+    import_modules(modules)
     checker = Checker(ready.devices, seed)
     for one in told:
         checker.known |= one.get("known", {})
@@ -149,7 +149,7 @@ def serve(checker: Checker, asked: int, tell: int) -> None:
             alike = {name: checker.alike[one] for name, one in digests.items() if one in checker.alike}
             send(answers, alike)
             if len(alike) < len(digests) and (question := whole(questions)) is not None:
-                send(answers, _thrown_away(lambda asked=question: checker.answer(asked), PATIENCE))
+                send(answers, _run_in_child(lambda asked=question: checker.answer(asked), PATIENCE))
 
 
 def ask(questions, answers, claims: dict[str, dict]) -> dict[str, dict]:
@@ -162,23 +162,23 @@ def ask(questions, answers, claims: dict[str, dict]) -> dict[str, dict]:
     return said
 
 
-def bring(names: Sequence[str]) -> None:
+def import_modules(names: Sequence[str]) -> None:
     """Import modules by name, as far as that goes."""
     for name in names:
         try:
             importlib.import_module(name)
-        except Exception:  # a module that another one makes as it runs cannot be imported by its name
+        except Exception:  # a module that another module makes as it runs cannot be imported by its name
             continue
 
 
-def _thrown_away(work: Callable[[], dict], seconds: int) -> dict:
+def _run_in_child(work: Callable[[], dict], seconds: int) -> dict:
     """Return what a function returns, in a child process; {} where that ends early or takes too long."""
 
     def limited() -> list[dict]:
         quota.set_limits(quota.Limits(), 1)  # a transcript may ask for any amount of memory
         return [work()]
 
-    return _told(*_child(limited, seconds))
+    return _await_message(*_child(limited, seconds))
 
 
 def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, BinaryIO]:
@@ -199,7 +199,7 @@ def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, B
     return child, os.fdopen(reading, "rb")
 
 
-def _told(child: int, stream: BinaryIO) -> dict:
+def _await_message(child: int, stream: BinaryIO) -> dict:
     """Return the next message of a child, and wait for its end."""
     with stream:
         found = _next(stream)

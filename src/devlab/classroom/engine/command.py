@@ -18,7 +18,7 @@ from devlab.classroom.collect import Collection, collect
 from devlab.classroom.download import printable
 from devlab.classroom.engine import grade, walls
 from devlab.classroom.engine.quota import Limits
-from devlab.classroom.results import UNJUDGED, Record, read
+from devlab.classroom.results import UNJUDGED, Record, read_all
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,11 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _stop(f"Nothing was graded: {blocked}.")
     try:
         found = collect(paths, course.handouts_of(folder))
-        found = sharded(found, arguments.shard) if arguments.shard else found
+        found = take_shard(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
     limits = Limits(arguments.seconds, arguments.memory)
-    before = grade.finished(out)
+    before = grade.find_finished(out)
     waiting = [one for one in found.gradable if grade.key(one) not in before]
     if arguments.dask and waiting:
         graded = on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs, out.parent)
@@ -58,21 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
     if before:
         print(f"{len(found.gradable) - len(waiting)} were graded before, {len(waiting)} are to do.")
     try:
-        with ended_like_ctrl_c():
+        with end_like_ctrl_c():
             write(graded, out, len(waiting) + len(found.problems))
     except grade.EngineError as problem:
         why = str(problem).removesuffix(".")
         return _stop(f"Grading stopped: {why}. What is finished is in {out}; run it again to go on.")
     except KeyboardInterrupt:
         return _stop(f"\nStopped. What is finished is in {out}; the same command goes on from there.", 130)
-    records = list(read([out]))
+    records = list(read_all([out]))
     print(summary(records))
     print(feedback.write(records, out.parent).text())
     return 1 if any(one.problem or one.unjudged for one in records) else 0
 
 
 @contextlib.contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
+def end_like_ctrl_c() -> Iterator[None]:
     """Have SIGTERM do what Ctrl-C does, leaving nothing behind: clusters end slow jobs with it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -84,9 +84,9 @@ def ended_like_ctrl_c() -> Iterator[None]:
 def write(graded: Iterator[Record], out: Path, total: int) -> None:
     """Add records to a file, a line each, as they come, and show them; `total` says how many will come."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    # A line that an interrupted run left unfinished must not swallow the next one.
+    # A line that an interrupted run left unfinished must not swallow the next line.
     torn = out.exists() and out.stat().st_size > 0 and not out.read_bytes().endswith(b"\n")
-    with contextlib.closing(graded), out.open("a", encoding="utf-8") as stream, shown(total) as show:
+    with contextlib.closing(graded), out.open("a", encoding="utf-8") as stream, show_lines(total) as show:
         stream.write("\n" if torn else "")
         for one in graded:
             stream.write(one.line() + "\n")
@@ -128,23 +128,23 @@ def _stop(words: str, status: int = 1) -> int:
 
 
 @contextlib.contextmanager
-def shown(total: int) -> Iterator[Callable[[str], None]]:
+def show_lines(total: int) -> Iterator[Callable[[str], None]]:
     """Yield the function that shows a submission's line; `total` is how many there will be.
 
     The bar needs a terminal and rich; without them the lines come alone, each with its number.
 
-    >>> with shown(12) as show:
+    >>> with show_lines(12) as show:
     ...     show("anna, 05_buffers: 3 of 34")
      1/12  anna, 05_buffers: 3 of 34
     """
     numbers = itertools.count(1)
 
-    def numbered(text: str) -> str:
+    def number_line(text: str) -> str:
         return f"{next(numbers):{len(str(total))}}/{total}  {printable(text)}"
 
     bar = _bar() if sys.stdout.isatty() else None
     if bar is None:
-        yield lambda text: print(numbered(text), flush=True)
+        yield lambda text: print(number_line(text), flush=True)
         return
     from rich.text import Text  # a name in [brackets] is no style
 
@@ -152,7 +152,7 @@ def shown(total: int) -> Iterator[Callable[[str], None]]:
         task = bar.add_task("", total=total)
 
         def show(text: str) -> None:
-            bar.console.print(Text(numbered(text)), soft_wrap=True)
+            bar.console.print(Text(number_line(text)), soft_wrap=True)
             bar.advance(task)
 
         yield show
@@ -176,10 +176,10 @@ START = "from devlab.classroom.engine.command import main; main()"
 SET_PARENT_DEATH_SIGNAL = 1
 
 
-def sharded(found: Collection, shard: str) -> Collection:
+def take_shard(found: Collection, shard: str) -> Collection:
     """Return every n-th submission from the i-th on, for a shard written as i/n; raises ValueError.
 
-    >>> sharded(Collection([1, 2, 3], []), "1/2").submissions
+    >>> take_shard(Collection([1, 2, 3], []), "1/2").submissions
     [1, 3]
     """
     part, _, parts = shard.partition("/")
@@ -263,5 +263,5 @@ def main() -> None:
         sys.exit(blocked)
     settings = grade.Settings(level, Limits(**request["limits"]), hidden=tuple(request["hidden"]))
     done = {tuple(one) for one in request["done"]}
-    for one in grade.grade(sharded(found, request["shard"]), folder, settings, done):
+    for one in grade.grade(take_shard(found, request["shard"]), folder, settings, done):
         print(one.line())

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
-from devlab.classroom.download import kept_open, said, whole
+from devlab.classroom.download import keep_open, reason_of, whole
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.processes import CannotBegin, EngineError, Family, Handle, Settings
 from devlab.classroom.handout import Handout
@@ -42,7 +42,7 @@ def grade(
     if not settings.hidden:
         handed_in = {str(one.file.path.resolve()) for one in found.submissions if one.file}
         settings = replace(settings, hidden=(str(Path(folder).resolve()), *sorted(handed_in)))
-    with kept_open():
+    with keep_open():
         for one in found.problems:
             yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
         by_assignment = attrgetter("assignment")
@@ -119,12 +119,13 @@ def record_of(
     facts = {"late": submission.late, "path": submission.path, "remarks": submission.remarks}
     who = (submission.student, submission.assignment)
     try:
-        steps = cells.merged(handout, submission.notebook())
+        steps = cells.merge_cells(handout, submission.notebook())
         return Record(*who, **facts | _marks(submission, steps, handout, settings, ask))
     except CannotBegin:
         raise
     except Exception as problem:
-        why = f"devlab could not grade it ({type(problem).__name__}: {said(problem)}): look into it yourself"
+        kind, reason = type(problem).__name__, reason_of(problem)
+        why = f"devlab could not grade it ({kind}: {reason}): look into it yourself"
         return Record(*who, problem=why, **facts)
 
 
@@ -150,7 +151,7 @@ def _marks(
         if name in verdicts and verdicts[name].get("outcome") not in ("passed", "not attempted"):
             verdicts[name] = {"outcome": "grader error", "headline": why}
     exercises = tuple(
-        _graded(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks
+        _record_exercise(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks
     )
     remarks = submission.remarks
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
@@ -170,7 +171,7 @@ def _marks(
     }
 
 
-def _graded(task: cells.Task, verdict: dict, source: str) -> Graded:
+def _record_exercise(task: cells.Task, verdict: dict, source: str) -> Graded:
     """Make an exercise's record of a verdict, whose form the watcher has checked."""
     rows = tuple((label, dict(marks)) for label, marks in verdict.get("rows", ()))
     details = tuple((whole(label), whole(text)) for label, text in verdict.get("details", ()))
@@ -189,7 +190,7 @@ def _plain(steps: Sequence[cells.Step]) -> list:
     return [(step.kind, step.name, step.source) for step in steps]
 
 
-def finished(path: Path) -> set[tuple[str, str, str]]:
+def find_finished(path: Path) -> set[tuple[str, str, str]]:
     """Return the keys of submissions that a file of results says were judged in full."""
     found = set()
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():

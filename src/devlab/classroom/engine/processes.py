@@ -69,10 +69,10 @@ class Family:
         kept = {name: _whole(name, value) for name, value in os.environ.items() if name in PASSED_ON}
         threads = dict.fromkeys(ONE_THREAD, "1")
         own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
-        said = Path(self.folder.name, "said")  # why it could not begin; later on it is silent
+        said = Path(self.folder.name, "said")  # why the zygote could not begin
         with said.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", START],  # no module comes from the folder it is started in
+                [sys.executable, "-P", "-c", START],  # no module comes from the working folder
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -162,7 +162,7 @@ class Handle:
         said = self.said.read_text(encoding="utf-8", errors="replace") if self.said.exists() else ""
         lines = said.strip().split("\n")
         indented = [place for place, line in enumerate(lines) if line.startswith(" ")]
-        # What follows a traceback's last step is the error.
+        # The lines after a traceback's last step are the error.
         if error := " ".join(lines[indented[-1] + 1 :] if indented else lines).strip():
             raise CannotBegin(f"no process that grades could begin: {error}")
 

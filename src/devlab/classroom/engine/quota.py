@@ -167,7 +167,7 @@ def end(root: int, grace: float = 0.0) -> None:
     For `grace` seconds they may end by themselves, as most do: to look for processes takes longer.
     """
     deadline, stopped = time.monotonic() + grace, set()
-    # A process that a look missed may sleep for long: so this never waits for one process, but looks again.
+    # A process that a look missed may sleep for long, so the loop looks again and awaits no single process.
     while not _all_reaped():
         if time.monotonic() >= deadline:
             _halt(root, stopped)
@@ -220,7 +220,7 @@ def _signal(processes, number: int) -> None:
 
 def resident(processes: list[int]) -> int:
     """Return the bytes in memory of some processes: quick, but shared memory counts for each of them."""
-    told = [line.split() for one in processes for line in _read(one, "status").splitlines()]
+    told = [line.split() for one in processes for line in _read_proc(one, "status").splitlines()]
     return 1024 * sum(int(line[1]) for line in told if line[0] in (b"VmRSS:", b"VmSwap:"))
 
 
@@ -234,7 +234,7 @@ def memory(processes: list[int], shared: int = 0) -> int:
     """
     found = dict.fromkeys(("Pss_Anon", "Pss_Shmem", "SwapPss"), 0)
     for one in processes:
-        for line in _read(one, "smaps_rollup").splitlines():
+        for line in _read_proc(one, "smaps_rollup").splitlines():
             name, _, size = line.decode().partition(":")
             if name in found:
                 found[name] += int(size.split()[0]) * 1024
@@ -248,13 +248,13 @@ def _unless_ended(process: int) -> Iterator[None]:
         yield
     except PermissionError:
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{process}/statm").read_bytes().split()[0] != b"0":  # it still has memory
+            if Path(f"/proc/{process}/statm").read_bytes().split()[0] != b"0":  # the process still has memory
                 raise
     except OSError:
         pass
 
 
-def _read(process: int, name: str) -> bytes:
+def _read_proc(process: int, name: str) -> bytes:
     """Return what /proc tells of a process, nothing of one that ended."""
     with _unless_ended(process), open(f"/proc/{process}/{name}", "rb", buffering=0) as stream:
         return stream.readall()
@@ -270,7 +270,7 @@ def _nameless(processes: list[int], scratch: Path) -> dict[tuple[bytes, bytes], 
     kinds = (b"/dev/zero", b"/memfd:", b"/SYSV", bytes(scratch) + b"/")
     found: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
     for one in processes:
-        maps = _read(one, "maps")
+        maps = _read_proc(one, "maps")
         for line in maps.splitlines() if b"(deleted)" in maps else ():
             place, _, offset, device, inode, *path = line.split(maxsplit=5)
             if path and path[0].startswith(kinds) and path[0].endswith(b"(deleted)"):

@@ -144,7 +144,7 @@ _Three = ctypes.c_char * struct.calcsize("PPP")
 OFFSET = _where()
 
 
-# By defining one of these a student's class decides what its objects equal, or what type they are.
+# A student's class that defines one of these methods decides what its objects equal, or their type.
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
 # Rows put counters in the place of these two methods of a tensor; nothing that judges uses them.
@@ -178,12 +178,12 @@ class Names:
             functions |= {one: f"{place}.{key}" for key, value in held.items() if (one := function_in(value))}
             if not held:
                 continue
-            new = _shadowing(owner) - space.keys() - COUNTED if closed else frozenset()
+            new = _find_shadowing(owner) - space.keys() - COUNTED if closed else frozenset()
             keys = [*(held | dict.fromkeys(space) if closed else held), next(iter(held))]
             take = operator.itemgetter(*keys)  # one key alone would not give a tuple
             self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
         self.versions = Versions(space for _, space, *_ in self.spaces)
-        self.unchanged = self.versions.now()  # those at which all was last seen to be as it should be
+        self.unchanged = self.versions.now()  # the versions at which nothing was changed
         self.places, self.functions = list(functions.values()), list(functions)
         self.insides = Insides(self.functions)
 
@@ -192,11 +192,11 @@ class Names:
         if self.versions.same(self.unchanged):
             return ""
         now = self.versions.now()
-        found = self._compared(self.versions.differing(self.unchanged))
+        found = self._find_changed(self.versions.differing(self.unchanged))
         self.unchanged = None if found else now
         return found
 
-    def _compared(self, where: Iterable[int]) -> str:
+    def _find_changed(self, where: Iterable[int]) -> str:
         # By `is`, since an object that equals everything must not pass; in C, since this runs often.
         for number in where:
             place, space, take, values, keys, size, new = self.spaces[number]
@@ -216,7 +216,7 @@ class Names:
         return "" if found is None else self.places[found]
 
 
-def _shadowing(owner: object) -> frozenset[str]:
+def _find_shadowing(owner: object) -> frozenset[str]:
     if isinstance(owner, type):
         return frozenset(EQUALS).union(*(vars(base) for base in owner.__mro__[1:]))
     return _BUILTIN_NAMES
@@ -232,7 +232,7 @@ def function_in(value: object) -> types.FunctionType | None:
 # The modules that judging calls: a change of other modules does not reach a verdict.
 CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "builtins", "inspect")
 CALLED += ("contextlib", "dis", "json", "os", "io", "random")
-# Of devlab's own modules these, and the judged lessons, run between a call and its verdict.
+# These modules of devlab, and the judged lessons, run between a call and its verdict.
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # These modules of devlab.checks do not: they are compared before and after each exercise alone.
 APART = ("check", "help")
@@ -291,7 +291,7 @@ class Seal:
         apart = tuple(f"devlab.checks.{name}" for name in APART)
         runs = {place: one for place, one in _places(NEAR + judged).items() if not _within(place, apart)}
         near = runs | classes
-        used = _named_in(near)
+        used = _list_names(near)
         self.near = (
             Names(near, _is_fixed, closed=True),
             Names(_tables(near), lambda key, value: True),
@@ -321,7 +321,7 @@ class Seal:
         known, came = self.known, self.came()
         if self.broken() or any(name.startswith(self.sealed) for name in came):
             self.note()
-        elif came:  # the record only lists other modules; to take all of it anew takes long
+        elif came:  # the record only lists other modules; taking the whole record anew takes long
             self.modules |= came.keys()
             self.imported = self.imports.now()
         known.update(one for one in made if isinstance(one, type))
@@ -403,7 +403,7 @@ def _is_fixed(key: str, value: object) -> bool:
     return isinstance(value, CALLABLE) or key.isupper()
 
 
-def _named_in(places: Mapping[str, object]) -> set[str]:
+def _list_names(places: Mapping[str, object]) -> set[str]:
     """Return every name and attribute that the functions of modules and classes mention."""
     found = (function_in(value) for owner in places.values() for value in vars(owner).values())
     waiting, names = {one.__code__ for one in found if one}, set()
@@ -432,7 +432,7 @@ def refuse_spying(seal: Seal) -> None:
     rewrites, ours = frozenset(REWRITES), seal.functions
     watched = rewrites | REFUSED
     # A row that pretends another machine has PyTorch's questions about devices answer something else.
-    pretending, asked = inspect.unwrap(pretend.answered_by).__code__, seal.asked
+    pretending, asked = inspect.unwrap(pretend.exchange_answer).__code__, seal.asked
     frame_of = sys._getframe
 
     def hook(event: str, facts: tuple) -> None:

@@ -22,9 +22,9 @@ from devlab.checks.calls import AnswerRaised, Call
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.judge import judge_row
 from devlab.checks.result import Outcome
-from devlab.checks.settings import preserved_state
+from devlab.checks.settings import preserve_state
 from devlab.checks.trial import Caller, Trial
-from devlab.checks.values import simulated
+from devlab.checks.values import is_simulated
 from devlab.sim.data import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
@@ -148,11 +148,11 @@ def read(data: list, given: list | None = None) -> object:
     if kind == "dtype":
         return DTYPES[facts[0]]
     if kind == "tensor":
-        return _made_tensor(*facts)
+        return _make_tensor(*facts)
     if kind == "view":
-        return _made_view(given, *facts)
+        return _make_view(given, *facts)
     if kind in ("array", "number"):
-        return _made_array(kind, *facts)
+        return _make_array(kind, *facts)
     if kind == "dict":
         return {read(key, given): read(one, given) for key, one in facts[0]}
     if kind in CONTAINERS:
@@ -201,7 +201,7 @@ def _tensor(value: torch.Tensor, given: list) -> list:
     data, on_cpu = b"", value.is_cpu
     if memory:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
-        flat = on_host(value) if simulated(value) else value.detach()
+        flat = on_host(value) if is_simulated(value) else value.detach()
         if lazy:
             flat = flat.resolve_conj().resolve_neg()
             stride = list(flat.stride())
@@ -222,7 +222,7 @@ def _span(shape: list[int], stride: list[int]) -> int:
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
 
 
-def _made_tensor(
+def _make_tensor(
     dtype: str, shape: list, stride: list, device: str, grad: bool, pinned: bool, name: str, data: str
 ) -> torch.Tensor:
     if device == "meta":
@@ -245,7 +245,7 @@ def _made_tensor(
     return made.requires_grad_() if grad else made
 
 
-def _made_view(given: list, place: int, dtype: str, shape: list, stride: list, offset: int, grad: bool):
+def _make_view(given: list, place: int, dtype: str, shape: list, stride: list, offset: int, grad: bool):
     base = given[place].detach()
     if str(base.dtype) != dtype:
         base = base.as_strided((base.untyped_storage().nbytes() // base.element_size(),), (1,), 0)
@@ -281,7 +281,7 @@ NUMPYS = frozenset(
 NUMPYS |= {torch.uint8, torch.bool}
 
 
-def _made_array(name: str, dtype: str, shape: list, strides: list, writeable: bool, data: str):
+def _make_array(name: str, dtype: str, shape: list, strides: list, writeable: bool, data: str):
     made = numpy.frombuffer(bytearray(base64.b64decode(data)), dtype=numpy.dtype(dtype)).reshape(shape)
     if list(made.strides) != strides and made.size:
         # The axes lie in memory in the same order and direction as they did, without what lay between.
@@ -354,12 +354,12 @@ class Recorder(Caller):
         except AnswerRaised as raised:
             entry["raised"] = write_error(raised.error)
             raise
-        entry["gave"] = self._written(result, inside(args) if changes else given)
+        entry["gave"] = self._write(result, inside(args) if changes else given)
         if changes:
-            entry["left"] = self._written(args, None)
+            entry["left"] = self._write(args, None)
         return result
 
-    def _written(self, value: object, given: list | None) -> list:
+    def _write(self, value: object, given: list | None) -> list:
         if self.left <= 0:
             return ["opaque", "more than is kept"]
         written = write(value, given)
@@ -418,7 +418,7 @@ class Tape(Caller):
         return read(call["gave"], given)
 
 
-def judged_again(
+def judge_again(
     exercise: Exercise, row: Row, device: torch.device, devices: Sequence, seed: int, calls: Sequence[dict]
 ) -> tuple[str, bool]:
     """Return what a row's transcript says of it, and whether the row watched the code at work.
@@ -428,7 +428,7 @@ def judged_again(
     """
     tape = Tape(calls)
     try:
-        with preserved_state(), _memory_unknown():
+        with preserve_state(), _memory_unknown():
             found = judge_row(exercise, row, _stand_in(exercise), device, devices, seed, tape)
     except Differs:
         return "fails", tape.watched

@@ -81,18 +81,18 @@ def readable(hidden: tuple[Path, ...] = ()) -> list[Path]:
 
     It takes a hundredth of a second, so a process asks once for all that it forks.
     """
-    kept_back = {path / "devlab" / "course" for path in _installed()} | {PACKAGE / "course"}
+    kept_back = {path / "devlab" / "course" for path in _packages()} | {PACKAGE / "course"}
     kept_back = {path for path in kept_back if path.exists()} | {path.resolve() for path in hidden}
     roots = {Path(path).resolve() for path in (*SYSTEM, sys.prefix, sys.base_prefix, *_libraries())}
     roots |= {*Path("/sys/devices").glob("pci*")}  # gloo looks for the speed of network cards
-    found = [path for root in roots | _installed() | {PACKAGE} for path in _less(root, kept_back)]
+    found = [path for root in roots | _packages() | {PACKAGE} for path in _less(root, kept_back)]
     return [path for path in found if path.exists()]
 
 
-def _listed() -> set[Path]:
+def _modules() -> set[Path]:
     """Return the folders of Python's modules, which another Python lists, though parts are kept back."""
     standard = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
-    return {path for path in standard | _installed() | {PACKAGE.parent} if path.is_dir()}
+    return {path for path in standard | _packages() | {PACKAGE.parent} if path.is_dir()}
 
 
 def in_the_way(hidden: Iterable[Path]) -> str:
@@ -102,14 +102,14 @@ def in_the_way(hidden: Iterable[Path]) -> str:
     """
     for path in hidden:
         path, needed = path.resolve(), {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), PACKAGE}
-        if inside := [folder for folder in _listed() if path.is_relative_to(folder)]:
+        if inside := [folder for folder in _modules() if path.is_relative_to(folder)]:
             return f"{path} lies in {inside[0]}, which every submission can look into: move it elsewhere"
         if path in needed:
             return f"{path} is the folder of Python's own, which every submission reads: move it elsewhere"
     return ""
 
 
-def _installed() -> set[Path]:
+def _packages() -> set[Path]:
     """Return the folders of packages: the environment's, a user's own, and what another environment lends."""
     found = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
     found |= {Path(path) for path in sys.path if Path(path).name in FOLDERS_OF_PACKAGES}
@@ -140,7 +140,7 @@ def ruleset(scratch: Path, hidden: Iterable[Path] = ()) -> int:
     scoped, size = (3, 24) if version >= SCOPED else (0, 8)
     facts = ctypes.create_string_buffer(struct.pack("QQQ", rights, 0, scoped)[:size], size)
     rules = system_call(CREATE_RULESET, facts, ctypes.c_size_t(size), ctypes.c_uint32(0))
-    allowed = [(path, READ) for path in readable(tuple(hidden))] + [(path, READ_DIR) for path in _listed()]
+    allowed = [(path, READ) for path in readable(tuple(hidden))] + [(path, READ_DIR) for path in _modules()]
     allowed += [(scratch, rights & ~EXECUTE), (Path("/dev/null"), READ_FILE | WRITE_FILE)]
     for path, wanted in allowed:
         opened = os.open(path, getattr(os, "O_PATH", 0) | os.O_CLOEXEC)

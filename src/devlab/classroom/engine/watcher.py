@@ -69,16 +69,16 @@ MOST_DETAILS = 50  # labelled lines of a verdict
 UNREAD = "what your code gave there cannot be read where it is judged a second time, so it earns nothing"
 
 
-def settled(verdict: dict, said: dict | None) -> dict:
+def settle_verdict(verdict: dict, said: dict | None) -> dict:
     """Return a verdict as a replay leaves it; `said` is the checker's answer, None where it ended early.
 
     A row that the checker could not read earns nothing, and neither does a row that the worker skipped though
     the reference is judged there.
 
-    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
+    >>> settle_verdict({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
     '0 of 1 rows'
     >>> refuted = {"confirmed": [], "refuted": ["a"], "unread": []}
-    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
+    >>> settle_verdict({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
     'tampered with what judges it: by its own results the row "a" does not pass'
     """
     passes = [label for label, marks in verdict["rows"] if row_passed(marks)]
@@ -208,7 +208,7 @@ class Watcher:
         said = self.ask(claims) if claims else {}
         for name, one in done.items():
             kept = {key: one[key] for key in FACTS & one.keys()}
-            done[name] = settled(kept, said.get(name)) if name in claims else kept
+            done[name] = settle_verdict(kept, said.get(name)) if name in claims else kept
 
     def _run(
         self, notebook: int, count: int, done: dict[str, dict], everything: bool = False
@@ -265,7 +265,7 @@ class Watcher:
             held += got
             while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
                 text, held = held[4 : 4 + size], held[4 + size :]
-                if (message := _heard(text, nonce)) is None or self._is_strange(message, at, done):
+                if (message := _read_message(text, nonce)) is None or self._is_strange(message, at, done):
                     return at, FORGED
                 if "end" in message:
                     return "", None
@@ -321,7 +321,7 @@ class Watcher:
             os.chown(self.walls.scratch, self.walls.uid, self.walls.uid)
 
 
-def _heard(text: bytes, nonce: str) -> dict | None:
+def _read_message(text: bytes, nonce: str) -> dict | None:
     """Return a worker's message without the nonce, None for a message that no worker sends."""
     facts, _, calls = text.partition(b"\n")
     try:

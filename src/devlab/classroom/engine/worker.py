@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from devlab.checks import check, placeholder
-from devlab.checks.calls import noticed
+from devlab.checks.calls import settle_devices
 from devlab.checks.exercise import exercises
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
@@ -97,24 +97,24 @@ def work(
     """
     exercises, devices, witness, seal = ready.exercises, ready.devices, ready.witness, ready.seal
     notebook = ready.notebook
-    plan = cells.planned(steps, skip, everything)
+    plan = cells.plan_run(steps, skip, everything)
     send({"own": plan.needs})
     steps = plan.steps
     # The seal takes whatever the teacher's first cells change for right.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
     before = _names(notebook, seal)
     for place, (_, _, source) in enumerate(steps[:first]):
-        _run(source, f"<the teacher's cell {place + 1}>", notebook)
+        _run_cell(source, f"<the teacher's cell {place + 1}>", notebook)
     seal.renew(_new(notebook, before, seal))
     refuse_spying(seal)
-    verdict_of, broken, remarks = _judged, seal.broken, {}
+    verdict_of, broken, remarks = _judge_answer, seal.broken, {}
     for position, (kind, name, source) in enumerate(steps[first:], start=first + 1):
         if name:
             send({"begin": name})
         if kind != "check":
             whole = kind == "setup" and not broken()
             before = _names(notebook, seal) if whole else {}
-            problem = _run(source, f"<cell {position}>", notebook)
+            problem = _run_cell(source, f"<cell {position}>", notebook)
             if whole:
                 seal.renew(_new(notebook, before, seal))
             if problem and name:
@@ -148,7 +148,7 @@ def _new(notebook: types.ModuleType, before: dict, seal: Seal) -> list:
     return new + [value for one in modules for value in list(vars(one).values())]
 
 
-def _judged(
+def _judge_answer(
     exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int, caller: Caller
 ) -> dict:
     """Return one exercise's verdict as plain data."""
@@ -192,7 +192,7 @@ def _kind(problem: str) -> str:
     return "memory" if any(word in problem for word in full) else "error"
 
 
-def _run(source: str, name: str, notebook: types.ModuleType) -> str:
+def _run_cell(source: str, name: str, notebook: types.ModuleType) -> str:
     """Run a cell in the notebook; return what it raised, "" for nothing."""
     try:
         cells.run_cell(source, name, notebook)
@@ -205,7 +205,7 @@ def _run(source: str, name: str, notebook: types.ModuleType) -> str:
             text = str(error)[:TEXT]
         return f"{kind}: {text}"
     finally:
-        noticed()  # a cell that makes a simulated device fail must not fail the cells after it
+        settle_devices()  # a cell that makes a simulated device fail must not fail the cells after it
     return ""
 
 

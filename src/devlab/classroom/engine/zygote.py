@@ -51,7 +51,7 @@ def main() -> None:
         os.environ.pop(name, None)
     bench()
     rule.declarations()  # read once, not by every submission that mixes devices
-    checker.bring(USED_BY_ALL)
+    checker.import_modules(USED_BY_ALL)
     exercise.exercises()  # the lessons are imported here
     ends, modules = facts["ends"], os.pipe()
     asking, telling = [os.pipe() for _ in ends], [os.pipe() for _ in ends]
@@ -74,7 +74,7 @@ def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: 
     built = [walls.build(facts["level"], folder / f"scratch{job}", job, hidden) for job in range(len(ways))]
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]
-    checker.bring(came)
+    checker.import_modules(came)
     if ready.seal.came():  # else the seal of every submission would find these modules anew
         ready.seal.note()
 
@@ -101,7 +101,7 @@ def _checkers(ready: worker.Ready, seed: int, source: int, modules: int, ways: l
     with os.fdopen(source, "rb", buffering=0) as stream:
         steps = receive(stream)["steps"]
     with os.fdopen(modules, "wb") as stream:
-        known = checker.learned(ready, seed, steps, len(ways), lambda names: send(stream, {"modules": names}))
+        known = checker.learn(ready, seed, steps, len(ways), lambda names: send(stream, {"modules": names}))
     _each(lambda _, way: checker.serve(known, *way), ways)
 
 

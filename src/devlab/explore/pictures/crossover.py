@@ -111,7 +111,7 @@ def take(place: str, operation: str, dtype: str, data: str, side: int) -> Took:
 
 
 @functools.lru_cache(maxsize=1024)
-def _taken(place: str, operation: str, dtype: str, data: str, side: int, rules: str) -> Took:
+def _take_once(place: str, operation: str, dtype: str, data: str, side: int, rules: str) -> Took:
     """Keep what was timed, for each set of rules that the simulated device may follow."""
     return take(place, operation, dtype, data, side)
 
@@ -121,16 +121,16 @@ def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> 
     found = {}
     for side in wanted:
         try:
-            found[side] = _taken(place, operation, dtype, data, side, sim.following())
+            found[side] = _take_once(place, operation, dtype, data, side, sim.following())
         except torch.OutOfMemoryError:
             break
     return found
 
 
-def modelled(operation: str, dtype: str) -> dict[int, Took]:
+def model_cpu(operation: str, dtype: str) -> dict[int, Took]:
     """Return the time that a modelled CPU takes for each side.
 
-    >>> round(1e6 * modelled("x + 1", "float32")[512].middle)
+    >>> round(1e6 * model_cpu("x + 1", "float32")[512].middle)
     42
     """
     work, kind = OPERATIONS[operation].work, DTYPES[dtype]
@@ -138,13 +138,13 @@ def modelled(operation: str, dtype: str) -> dict[int, Took]:
     return {n: exactly(seconds(work(n, kind.itemsize), kind)) for n in wanted}
 
 
-def crossing(cpu: dict[int, float], device: dict[int, float]) -> float:
+def find_crossing(cpu: dict[int, float], device: dict[int, float]) -> float:
     """Return the size from which on the device stays ahead: 0 where always, infinite where never.
 
     It is the size that the fewest of the times contradict, so a single time that something disturbed decides
     nothing. Of two that as many contradict, it is the one whose contradictions stand out more.
 
-    >>> round(crossing({10: 1.0, 100: 10.0}, {10: 2.0, 100: 5.0}), 1)
+    >>> round(find_crossing({10: 1.0, 100: 10.0}, {10: 2.0, 100: 5.0}), 1)
     31.6
     """
     common, lead = _leads(cpu, device)
@@ -164,7 +164,7 @@ def crossings(cpu: dict[int, Took], device: dict[int, Took]) -> tuple[float, flo
     """
 
     def between(one: str, other: str) -> float:
-        return crossing(_each(cpu, one), _each(device, other))
+        return find_crossing(_each(cpu, one), _each(device, other))
 
     likely = between("middle", "middle")
     return min(between("high", "low"), likely), max(between("low", "high"), likely)
@@ -263,7 +263,7 @@ def times(state: State, place: str) -> dict[int, Took]:
     """
     found = state.measured(place)
     if place == "cpu" and simulated(state.device):
-        return found or modelled(state.operation, state.dtype)
+        return found or model_cpu(state.operation, state.dtype)
     wanted = [
         side for side in state.sides if side not in found and (simulated(state.device) or side in COARSE)
     ]
@@ -306,7 +306,7 @@ class Race:
         """Return the crossing, where the doubt is less than what lies between the measured sides."""
         first, surely = self.crossings
         clear = first > 0 and surely < CLEAR * first
-        return rounded(math.sqrt(first * surely)) if clear else None
+        return round_side(math.sqrt(first * surely)) if clear else None
 
     @property
     def verdict(self) -> str:
@@ -319,13 +319,15 @@ class Race:
         elif first == 0 and surely == math.inf:
             said = "the times are too close to tell who is faster"
         elif first == 0:
-            said = f"{device} is faster from n = {rounded(surely):,} on at the latest"
+            said = f"{device} is faster from n = {round_side(surely):,} on at the latest"
         elif surely == math.inf:
-            said = f"{device} is not faster before n = {rounded(first):,}, and later it is too close to tell"
+            said = (
+                f"{device} is not faster before n = {round_side(first):,}, and later it is too close to tell"
+            )
         elif self.crossing:
             said = f"{device} is faster from about n = {self.crossing:,} on"
         else:
-            ends = f"n = {rounded(first):,} and n = {rounded(surely):,}"
+            ends = f"n = {round_side(first):,} and n = {round_side(surely):,}"
             said = f"{device} becomes faster somewhere between {ends}"
         return said + self.exceptions
 
@@ -369,7 +371,7 @@ def draw(state: State) -> Scene:
     shapes = axes.grid(ticks, duration, below=27)
     shapes += _words(ran)
     if len(ran.curves) > 1:
-        shapes += _crossing(ran, axes)
+        shapes += _draw_crossing(ran, axes)
     for place, curve in ran.curves.items():
         shapes += _curve(state, place, curve, axes)
     ends = {place: axes.up.at(list(curve.values())[-1].middle) for place, curve in ran.curves.items()}
@@ -384,7 +386,7 @@ def _axes(ran: Race) -> Axes:
     state = ran.state
     curves = list(ran.curves.values())
     if simulated(state.device):
-        curves.append(modelled(state.operation, state.dtype))
+        curves.append(model_cpu(state.operation, state.dtype))
     shown = [seconds for curve in curves for took in curve.values() for seconds in took]
     most = SIMULATED_SIDE if simulated(state.device) else SIDES[-1]
     return Axes(Axis(SIDES[0], most, LEFT, RIGHT), around(shown, LOW, TOP))
@@ -413,7 +415,7 @@ def _spread(state: State) -> str:
     return "both are models: they have no spread, and no machine is like them"
 
 
-def _crossing(ran: Race, axes: Axes) -> list[Shape]:
+def _draw_crossing(ran: Race, axes: Axes) -> list[Shape]:
     """Return where the curves cross, a line or an area of doubt, and who is faster on either side."""
     first, surely = ran.crossings
     row = {"y": TOP - 13, "bold": True, "size": SMALL}
@@ -426,11 +428,11 @@ def _crossing(ran: Race, axes: Axes) -> list[Shape]:
     if known:
         words = f"n = {known:,}"
     elif first == 0:
-        words = f"n = {rounded(surely):,} at the latest"
+        words = f"n = {round_side(surely):,} at the latest"
     elif surely == math.inf:
-        words = f"not before n = {rounded(first):,}"
+        words = f"not before n = {round_side(first):,}"
     else:
-        words = f"between n = {rounded(first):,} and n = {rounded(surely):,}"
+        words = f"between n = {round_side(first):,} and n = {round_side(surely):,}"
     half = 0.33 * SMALL * len(words)
     shapes: list[Shape] = [
         Box(id="doubt", fill=palette.WAIT, edge="", round=0, faint=not known, says=ran.verdict, **area),
@@ -498,10 +500,10 @@ def caption(ran: Race) -> str:
     return f"{how}: {ran.verdict}; {said}."
 
 
-def rounded(side: float) -> int:
+def round_side(side: float) -> int:
     """Return a size to two digits, which is as much as it is worth.
 
-    >>> rounded(106.9), rounded(22.4)
+    >>> round_side(106.9), round_side(22.4)
     (110, 22)
     """
     return int(float(f"{side:.2g}"))

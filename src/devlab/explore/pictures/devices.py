@@ -20,7 +20,7 @@ from devlab.watching.timeline import round_up
 SHARED = "shared with the CPU"
 
 
-def following(rules: str | None) -> contextlib.AbstractContextManager:
+def follow_rules(rules: str | None) -> contextlib.AbstractContextManager:
     """Return a block in which the simulated accelerator follows a rule set, or none in particular."""
     return sim.rules(rules) if rules else contextlib.nullcontext()
 
@@ -46,7 +46,7 @@ def connections_of(device: str, other: str | None, rules: str | None) -> Connect
 
     Raises torch.OutOfMemoryError where the device is too full to try.
     """
-    with following(rules):
+    with follow_rules(rules):
         inside = 2 * rate(device, device)  # a copy reads each byte and writes it
         if device == "cpu":
             return Connections(inside)
@@ -65,7 +65,7 @@ def facts(device: str, rules: str | None) -> dict[str, str]:
     >>> facts("cpu", None)["float64"]
     'yes'
     """
-    with following(rules):
+    with follow_rules(rules):
         where = torch.device(device)
         module = torch.get_device_module(where)
         known = {
@@ -356,7 +356,7 @@ def _write_facts(pen: Pen, state: State, connections: Connections | None) -> Non
     if state.gone:
         pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: not there, {ALONE}", bold=True, **look)
         return
-    shown = described(state, connections)
+    shown = list_facts(state, connections)
     pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: {shown.pop('name')}", bold=True, **look)
     for number, (label, value) in enumerate(shown.items()):
         x, y = (4, 390)[number % 2], LOW + 46 + 20 * (number // 2)
@@ -385,7 +385,7 @@ def caption(state: State, found: dict[str, Connections | None]) -> str:
     return f"{how}: {transfer}, and {inside}."
 
 
-def described(state: State, connections: Connections | None) -> dict[str, str]:
+def list_facts(state: State, connections: Connections | None) -> dict[str, str]:
     """Return the facts of the device looked at, with what pinned memory is worth to it."""
     known = dict(facts(state.looked_at, state.rules))
     if state.looked_at != "cpu":
@@ -407,7 +407,7 @@ def describe(state: State) -> str:
         return f"{said} {state.looked_at} is not there, {ALONE}."
     connections = found.get(state.looked_at)
     about = "; ".join(
-        f"{label}: {value}" for label, value in described(state, connections).items() if label != "name"
+        f"{label}: {value}" for label, value in list_facts(state, connections).items() if label != "name"
     )
     said += f" {_connections(state, connections)}"
     if state.sent and connections:
@@ -436,7 +436,7 @@ def _connections(state: State, connections: Connections | None) -> str:
     return f"{inside}; from the CPU, tensors come at {way}."
 
 
-def _sent(state: State) -> State:
+def _send(state: State) -> State:
     return replace(state, sent=state.sent + 1)
 
 
@@ -449,7 +449,7 @@ def explorer() -> Explorer:
         controls.append(Choice("looked_at", "device", list(devices)))
     if simulated:
         controls.append(Choice("rules", "rules", [("like CUDA", "cuda"), ("like Apple's MPS", "mps")]))
-    controls.append(Action(SEND, _sent, lambda state: not state.gone))
+    controls.append(Action(SEND, _send, lambda state: not state.gone))
     first = devices[min(1, len(devices) - 1)]
     return Explorer(
         "What is here, and how wide are the connections?",

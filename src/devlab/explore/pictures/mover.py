@@ -14,7 +14,7 @@ from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Words
-from devlab.panel import listed
+from devlab.panel import join_words
 
 
 class Price(nn.Module):
@@ -71,7 +71,7 @@ class Positions(nn.Module):
         return self.linear(x + self.table)
 
 
-def trained() -> tuple[nn.Module, torch.optim.Optimizer]:
+def train_model() -> tuple[nn.Module, torch.optim.Optimizer]:
     """Return a model and its optimizer after one step on the CPU: the optimizer has gathered momentum."""
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -85,7 +85,7 @@ SPECIMENS = {
     "layers in a list": lambda: (Stack(), None),
     "layers in a ModuleList": lambda: (RegisteredStack(), None),
     "buffers, one not saved": lambda: (Positions(), None),
-    "a model and its optimizer": trained,
+    "a model and its optimizer": train_model,
 }
 
 
@@ -445,14 +445,14 @@ def describe(state: State) -> str:
     done = state.move
     head = f"{source(state.device).replace('Measured on', 'On')}: {state.module}, made on the CPU"
     if not state.shown:
-        marked = listed([row.name for row in done.tensors if state.expects(row.name)])
+        marked = join_words([row.name for row in done.tensors if state.expects(row.name)])
         return f"{head}; next comes {state.call}. {_headline(state)} You expect it of {marked or 'none'}."
     stays = [row.name for row in done.tensors if not row.moved]
-    behind = f"; {listed(stays)} stayed" if 0 < len(stays) < len(done.tensors) else ""
+    behind = f"; {join_words(stays)} stayed" if 0 < len(stays) < len(done.tensors) else ""
     then = f"A training step with a batch on {state.device} then {_verdict(done)}"
     trouble = f": {_short(done.trouble)}" if done.trouble else "."
     said = f"{head}; then {state.call}. {_headline(state)}{behind}. "
-    wrong = listed([row.name for row in state.wrong])
+    wrong = join_words([row.name for row in state.wrong])
     return f"{said}{f'You were wrong about {wrong}' if wrong else 'All as you expected'}. {then}{trouble}"
 
 
@@ -468,12 +468,12 @@ def explorer() -> Explorer:
             Choice("call", "line", CALLS),
             Action(RUN, State.run, lambda state: not state.shown),
             Action(AGAIN, State.again, lambda state: state.shown),
-            *(_marking(name) for name in dict.fromkeys(name for one in SPECIMENS for name in names(one))),
+            *(_offer_mark(name) for name in dict.fromkeys(name for one in SPECIMENS for name in names(one))),
         ],
     )
 
 
-def _marking(name: str) -> Action:
+def _offer_mark(name: str) -> Action:
     """Return what a click on a tensor's box asks for."""
     return Action(
         f"mark {name}",

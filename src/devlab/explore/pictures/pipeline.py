@@ -17,7 +17,7 @@ from devlab import palette
 from devlab.devices import simulated_accelerators
 from devlab.explore.controls import Choice, Number, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.lanes import GHOST, Chart, compared
+from devlab.explore.lanes import GHOST, Chart, compare
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import Scene
 from devlab.sim import clock
@@ -56,13 +56,13 @@ class Lanes:
 
 
 @functools.lru_cache(maxsize=256)
-def run(way: Way, device: str) -> Lanes:
+def run_epoch(way: Way, device: str) -> Lanes:
     """Run an epoch on a device and return when what happened.
 
     >>> import devlab.sim
     >>> devlab.sim.enable()
-    >>> plain = run(Way(batches=2), "sim:0")
-    >>> swift = run(Way(batches=2, pinned=True, non_blocking=True), "sim:0")
+    >>> plain = run_epoch(Way(batches=2), "sim:0")
+    >>> swift = run_epoch(Way(batches=2, pinned=True, non_blocking=True), "sim:0")
     >>> len(plain.copies), plain.total > swift.total
     (2, True)
     """
@@ -138,10 +138,10 @@ class Belt:
         total = self.now() - begun
         times = [[origin.elapsed_time(mark) / 1e3 for mark in each] for each in marks]
         return Lanes(
-            loads=_rounded((start - begun, end - begun) for start, end in loads),
-            waits=_rounded((start - begun, end - begun) for start, end in waits if end > start),
-            copies=_rounded((before, arrived) for before, arrived, _, _ in times),
-            computations=_rounded((started, done) for _, _, started, done in times),
+            loads=_round_spans((start - begun, end - begun) for start, end in loads),
+            waits=_round_spans((start - begun, end - begun) for start, end in waits if end > start),
+            copies=_round_spans((before, arrived) for before, arrived, _, _ in times),
+            computations=_round_spans((started, done) for _, _, started, done in times),
             total=round(total, 9),
         )
 
@@ -168,7 +168,7 @@ class Belt:
         return event
 
 
-def _rounded(spans) -> tuple[tuple[float, float], ...]:
+def _round_spans(spans) -> tuple[tuple[float, float], ...]:
     """Return spans in whole nanoseconds: when the clock was started must not show in the last digits."""
     return tuple((round(start, 9), round(end, 9)) for start, end in spans)
 
@@ -220,12 +220,12 @@ class State:
     @property
     def lanes(self) -> Lanes:
         """Return what happened when."""
-        return run(self.way, self.device)
+        return run_epoch(self.way, self.device)
 
     @property
     def plain(self) -> Lanes:
         """Return the same work in the plainest loop: everything in turn."""
-        return run(State(self.device, longest=self.longest, batches=self.batches).way, self.device)
+        return run_epoch(State(self.device, longest=self.longest, batches=self.batches).way, self.device)
 
 
 def follow(before: State, now: State) -> State:
@@ -235,7 +235,7 @@ def follow(before: State, now: State) -> State:
 
 def draw(state: State) -> Scene:
     """Return the scene: a lane for each of loader, host, copies and computation, the batches numbered."""
-    now, before = state.lanes, run(state.before, state.device) if state.before else None
+    now, before = state.lanes, run_epoch(state.before, state.device) if state.before else None
     beside = [state.plain.total, *([before.total] if before else [])]
     chart = Chart(state.device, now.total, beside, TOP, BOTTOM)
     fills = (palette.HOST, "", palette.COPY, palette.of(state.device))
@@ -285,7 +285,7 @@ def caption(state: State) -> str:
     shares = dict(zip(LANES, _shares(now), strict=True))
     taken = f"the epoch takes {duration(now.total)}"
     if state.before:
-        taken += f", {compared(now.total, run(state.before, state.device).total)}"
+        taken += f", {compare(now.total, run_epoch(state.before, state.device).total)}"
     waits = f"the host waits for {shares['host waits']:.0%}" if now.waits else "the host waits for nothing"
     computes = f"the device computes for {shares['compute']:.0%} of it"
     return f"{source(state.device)}: {taken}; {computes}, and {waits}."
@@ -306,13 +306,13 @@ def _gaps(spans: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
 
 def _shares(lanes: Lanes) -> list[float]:
     """Return the share of the epoch during which each lane is busy."""
-    return [_covered(spans) / lanes.total for spans in _spans(lanes)]
+    return [_cover(spans) / lanes.total for spans in _spans(lanes)]
 
 
-def _covered(spans: tuple[tuple[float, float], ...]) -> float:
+def _cover(spans: tuple[tuple[float, float], ...]) -> float:
     """Return the seconds in which at least one of some spans is under way.
 
-    >>> _covered(((0.0, 2.0), (1.0, 3.0), (5.0, 6.0)))
+    >>> _cover(((0.0, 2.0), (1.0, 3.0), (5.0, 6.0)))
     4.0
     """
     covered, reached = 0.0, 0.0
@@ -335,7 +335,7 @@ def describe(state: State) -> str:
     staged = f" (the host {kept})" if state.non_blocking and not state.pinned else ""
     alone = "The host loads and pins" if state.pinned else "The host loads"
     loader = {0: alone, 1: "One worker loads"}.get(state.workers, f"{state.workers} workers load")
-    before = f", {compared(lanes.total, run(state.before, state.device).total)}" if state.before else ""
+    before = f", {compare(lanes.total, run_epoch(state.before, state.device).total)}" if state.before else ""
     streams = "a stream of its own" if state.side_stream else "the stream of the computation"
     return (
         f"{source(state.device)}: {state.batches} batches take {duration(lanes.total)}, "

@@ -75,13 +75,13 @@ class Held:
 
 
 @functools.lru_cache(maxsize=256)
-def run(start: str, made: str, through: str, cell: int, deleted: bool, device: str) -> Held:
+def run_program(start: str, made: str, through: str, cell: int, deleted: bool, device: str) -> Held:
     """Make x as `start` says and y as `made` says, write through a name, delete x, and read the memory.
 
     `through` is "x", "y" or "" for no write; `cell` counts in the name's own order, and one beyond the
     last means the last.
 
-    >>> shared = run("a tensor on the CPU", "x[:, 1:]", "y", 0, False, "cpu")
+    >>> shared = run_program("a tensor on the CPU", "x[:, 1:]", "y", 0, False, "cpu")
     >>> shared.bytes, shared.memories[0].values, shared.window("y").offset
     (24, (0.0, 9.0, 2.0, 3.0, 4.0, 5.0), 1)
     """
@@ -194,7 +194,7 @@ class State:
     @property
     def held(self) -> Held:
         """Return what the program of this state leaves in memory."""
-        return run(self.start, self.made, *self.write, self.deleted, self.device)
+        return run_program(self.start, self.made, *self.write, self.deleted, self.device)
 
     @property
     def living(self) -> Held:
@@ -216,7 +216,7 @@ def draw(state: State) -> Scene:
         shapes += _draw_name(state, window, living, tops[window.memory])
     for number, memory in enumerate(living.memories if state.shown else ()):
         freed = state.deleted and number == 0 and not (held.shared and held.windows)
-        shapes += _draw_memory(number, memory, tops[number], _reached(living).get(number), freed)
+        shapes += _draw_memory(number, memory, tops[number], _written_elements(living).get(number), freed)
     if not state.shown:
         middle, high = (TWO[0] + TWO[1] + CELL) / 2, TWO[1] + CELL - TWO[0]
         for left in (LEFT, 490):
@@ -278,7 +278,7 @@ def _mark(state: State) -> str:
     return "✓ right" if state.guess is state.living.shared else "✗ wrong"
 
 
-def _reached(held: Held) -> dict[int, int]:
+def _written_elements(held: Held) -> dict[int, int]:
     """Return the element that was written to, by the number of its memory."""
     if held.wrote is None:
         return {}
@@ -335,7 +335,7 @@ def _draw_name(state: State, window: Window, held: Held, memory_top: float) -> l
         place, value = _place(name, index), memory.values[element]
         x = LEFT + number * wide + GAP * (index[0] if len(index) == 2 else 0)
         over = None
-        if _reached(held).get(window.memory) == element:
+        if _written_elements(held).get(window.memory) == element:
             over = (0.0, 0.2) if held.wrote == (name, index) else (0.75, 0.95)
         box = Box(
             id=f"{name} {number}", x=x, y=top, wide=wide, high=CELL, edge=colour, faint=faint,
@@ -392,7 +392,7 @@ def caption(state: State) -> str:
             return f"Guess first; then click a cell of x or y, and {WRITTEN} is written into it{then}."
         return f"You guess: {GUESSES[guess]}. Now click a cell of x or y to write {WRITTEN} into it{then}."
     if state.deleted:
-        return _holding(state, held)
+        return _describe_held(state, held)
     name, index = held.wrote
     other, shows = "x" if name == "y" else "y", _shows(state)
     lead = "" if guess is None else f"You guessed {_mark(state)[2:]}: "
@@ -415,14 +415,14 @@ def describe(state: State) -> str:
     sims = [memory.place for memory in held.memories if memory.place != "cpu"]
     head = f"{source(sims[0]) if sims else 'Nothing simulated'}: x is {state.start}"
     if held.error:
-        return f"{head}; y = {state.made} fails: {_short(held.error)}. {_holding(state, held)}"
+        return f"{head}; y = {state.made} fails: {_short(held.error)}. {_describe_held(state, held)}"
     guess = "" if state.guess is None else f" You guess: {GUESSES[state.guess]}."
     if not state.shown:
         then = " After the write x is deleted." if state.deleted else ""
         return f"{head}, y = {state.made}. Does a write through one name show in the other?{guess}{then}"
     relation = "is x itself" if held.same else "looks at x's memory" if held.shared else "has its own memory"
     guess = guess and f" Your guess was {_mark(state)[2:]}."
-    said = f"{head}, y = {state.made} {relation}.{guess} {_holding(state, held)}"
+    said = f"{head}, y = {state.made} {relation}.{guess} {_describe_held(state, held)}"
     name, index = held.wrote
     other, place = "x" if name == "y" else "y", _place(name, index)
     if state.deleted and other == "x":
@@ -432,7 +432,7 @@ def describe(state: State) -> str:
     return f"{said} What was written to {place} {'shows' if _shows(state) else 'does not show'} in {other}."
 
 
-def _holding(state: State, held: Held) -> str:
+def _describe_held(state: State, held: Held) -> str:
     """Say how many bytes are held, and by what."""
     if not state.deleted:
         return f"{held.bytes} bytes of storage are held."
@@ -464,8 +464,8 @@ def explorer() -> Explorer:
             Choice("made", "y =", MADE),
             Switch("deleted", "then delete x"),
             Action("Start again", _fresh, lambda state: state != _fresh(state)),
-            *(_guessing(answer) for answer in GUESSES),
-            *(_writing(name, number) for name in "xy" for number in range(6)),
+            *(_action_to_guess(answer) for answer in GUESSES),
+            *(_action_to_write(name, number) for name in "xy" for number in range(6)),
         ],
     )
 
@@ -474,7 +474,7 @@ def _fresh(state: State) -> State:
     return State(state.device, state.start, state.made, writes=state.writes)
 
 
-def _guessing(answer: bool) -> Action:
+def _action_to_guess(answer: bool) -> Action:
     """Return what a click on an answer asks for."""
     return Action(
         GUESSES[answer],
@@ -488,7 +488,7 @@ def _label(name: str, number: int) -> str:
     return f"write {name}, element {number}"
 
 
-def _writing(name: str, number: int) -> Action:
+def _action_to_write(name: str, number: int) -> Action:
     """Return what a click on a cell asks for; elements count in the name's own order."""
 
     def can(state: State) -> bool:

@@ -11,10 +11,10 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Choice, Number
 from devlab.explore.explorer import Explorer
-from devlab.explore.lanes import GHOST, LEFT, LETTER, RIGHT, Chart, compared
+from devlab.explore.lanes import GHOST, LEFT, LETTER, RIGHT, Chart, compare
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, Scene
-from devlab.panel import listed
+from devlab.panel import join_words
 from devlab.watching.memory import duration
 from devlab.watching.record import Line
 from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, STARTING, WAITING, Span, lay_out
@@ -117,10 +117,10 @@ def _row(span: Span) -> int:
     return getattr(span.line, "number", 0)
 
 
-def offered(device: str) -> list[str]:
+def programs_for(device: str) -> list[str]:
     """Return the names of the programs that can run there.
 
-    >>> len(offered("cuda:0")), len(offered("mps:0")), len(offered("cpu"))
+    >>> len(programs_for("cuda:0")), len(programs_for("mps:0")), len(programs_for("cpu"))
     (8, 7, 5)
     """
     missing = MISSING.get(device.partition(":")[0], ())
@@ -128,16 +128,16 @@ def offered(device: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=32)
-def run(statements: tuple[str, ...], device: str) -> Run:
+def run_statements(statements: tuple[str, ...], device: str) -> Run:
     """Run the statements under a watch; on a real device twice: the first time it has kernels to load.
 
-    >>> run(("a = x @ w", "print(a[0, 0].item())"), "cpu").printed
+    >>> run_statements(("a = x @ w", "print(a[0, 0].item())"), "cpu").printed
     {2: '1.0'}
     """
     if device == "cpu":
         return _run_here(statements)
     for _ in range(1 if device.startswith("sim") else 2):
-        names = _prepared(device)
+        names = _prepare(device)
         for word, preparation in NEEDED.items():
             if word in "".join(statements):
                 exec(preparation, names)
@@ -153,7 +153,7 @@ def _run_here(statements: tuple[str, ...]) -> Run:
     """Run the statements where there is no accelerator: the host does all the work, and never waits."""
     spans = []
     for _ in range(2):
-        names = _prepared("cpu")
+        names = _prepare("cpu")
         spans.clear()
         first = time.perf_counter()
         for number, statement in enumerate(statements, start=1):
@@ -165,7 +165,7 @@ def _run_here(statements: tuple[str, ...]) -> Run:
     return Run({HOST: spans}, names["printed"], _home(names))
 
 
-def _prepared(device: str) -> dict:
+def _prepare(device: str) -> dict:
     """Return the names that the programs use; what they print is kept by the number of the statement."""
     real = not device.startswith(("cpu", "sim"))
     names: dict = {"torch": torch, "device": device, "n": 2048 if real else 512, "printed": {}, "number": 0}
@@ -258,7 +258,7 @@ class State:
     @property
     def done(self) -> Run:
         """Return the run of the statements up to the one reached."""
-        return run(self.statements, self.device).until(self.reached)
+        return run_statements(self.statements, self.device).until(self.reached)
 
     @property
     def done_before(self) -> Run | None:
@@ -266,7 +266,7 @@ class State:
         if self.before is None:
             return None
         program, synchronize = self.before
-        return run(replace(self, program=program, synchronize=synchronize).statements, self.device)
+        return run_statements(replace(self, program=program, synchronize=synchronize).statements, self.device)
 
 
 def follow(before: State, now: State) -> State:
@@ -283,7 +283,7 @@ def draw(state: State) -> Scene:
     """Return the scene: the statements, and below them the lanes of host and device."""
     done, before = state.done, state.done_before
     each = [replace(state, synchronize=where).statements for where in (NEVER, AT_THE_END, ALWAYS)]
-    beside = [run(statements, state.device).end for statements in each]
+    beside = [run_statements(statements, state.device).end for statements in each]
     chart = Chart(state.device, done.end, beside + ([before.end] if before else []), TOP, BOTTOM)
     _write_statements(chart, state, done.parts)
     alone = state.device == "cpu"
@@ -376,12 +376,12 @@ def caption(state: State) -> str:
     name = "the program" if state.whole else f"up to line {state.reached}, it"
     taken = f"{name} takes {duration(done.end)}"
     if before and state.whole:
-        taken += f", {compared(done.end, before.end)}"
+        taken += f", {compare(done.end, before.end)}"
     rows = sorted({_row(span) for span in done.waits})
     if state.device == "cpu":
         told = "and the host does all the work itself, for there is no accelerator here"
     elif rows:
-        places = f"at line{'s' * (len(rows) > 1)} {listed(list(map(str, rows)))}"
+        places = f"at line{'s' * (len(rows) > 1)} {join_words(list(map(str, rows)))}"
         told = f"and the host waits for {duration(done.waited)} of that, {places}"
     else:
         told = f"and the host, which waits for nothing, is done after {duration(done.lanes[HOST][-1].end)}"
@@ -392,7 +392,7 @@ def caption(state: State) -> str:
 
 def describe(state: State) -> str:
     """Say how long the host waited, which device was done first, and what was printed."""
-    done, before = run(state.statements, state.device), state.done_before
+    done, before = run_statements(state.statements, state.device), state.done_before
     host = max(span.end for span in done.lanes[HOST])
     device = max([0.0, *(span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans)])
     if state.device == "cpu":
@@ -406,17 +406,15 @@ def describe(state: State) -> str:
             f"it waits for {duration(done.waited)} of that"
         )
     if before:
-        told += (
-            f"; all of it takes {duration(done.end)}, {compared(done.end, before.end)} ({state.before[0]})"
-        )
+        told += f"; all of it takes {duration(done.end)}, {compare(done.end, before.end)} ({state.before[0]})"
     return (
         f"{source(state.device)}: {told}. Synchronize: {state.synchronize}. "
         f"Statement {state.reached} of {len(state.lines)}: {state.statements[state.reached - 1]}"
-        f"{_told(state.done)}"
+        f"{_describe_prints(state.done)}"
     )
 
 
-def _told(done: Run) -> str:
+def _describe_prints(done: Run) -> str:
     """Say what has been printed so far, and what it would have been had the copy arrived."""
     if not done.printed:
         return ""
@@ -435,7 +433,7 @@ def explorer() -> Explorer:
         draw,
         describe,
         [
-            Choice("program", "program", offered(device)),
+            Choice("program", "program", programs_for(device)),
             Choice("synchronize", "synchronize", [NEVER, AT_THE_END, ALWAYS]),
             Number("shown", "statements", 1, MOST, drawn=True),
         ],

@@ -15,7 +15,7 @@ from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
 from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy, launch_of
 from devlab.sim import clock
-from devlab.sim.crossing import crossing
+from devlab.sim.crossing import plan_copy
 from devlab.watching.memory import duration, size
 from devlab.watching.timeline import COPYING, STAGING, STARTING, WAITING
 
@@ -50,11 +50,11 @@ def copy(device: str, direction: str, memory: str, non_blocking: bool, count: in
 
     A copy is timed once, and once more under other rules for the simulated device.
     """
-    return _copied(device, direction, memory, non_blocking, count, sim.following())
+    return _copy_once(device, direction, memory, non_blocking, count, sim.following())
 
 
 @functools.lru_cache(maxsize=1024)
-def _copied(device: str, direction: str, memory: str, non_blocking: bool, count: int, rules: str) -> Lap:
+def _copy_once(device: str, direction: str, memory: str, non_blocking: bool, count: int, rules: str) -> Lap:
     of, to = ("cpu", device) if direction == INTO else (device, "cpu")
     return lap_of_copy(of, to, count, memory == PINNED, non_blocking)
 
@@ -160,20 +160,20 @@ def _title(state: State, one: Lap | None) -> list[Shape]:
         Words(id="size", x=RIGHT + 42, y=LOW + 17, words="size", size=SMALL, quiet=True),
     ]
     if one:
-        words = f"{_named(state.looked_at)}: {duration(one.done)}, {speed(state.looked_at / one.done)}"
+        words = f"{_write_count(state.looked_at)}: {duration(one.done)}, {speed(state.looked_at / one.done)}"
         shapes.append(Words(id="looked at", x=WIDE - 4, y=9, words=words, anchor="end", bold=True))
     return shapes
 
 
-def _named(count: int) -> str:
+def _write_count(count: int) -> str:
     return f"{size(count)} ({NAMED[count]})" if count in NAMED else size(count)
 
 
-def _told(state: State, count: int, one: Lap) -> str:
+def _describe_lap(state: State, count: int, one: Lap) -> str:
     """Return the words for a point of a curve."""
     how = source(state.device).split()[0].lower()
     host = f", the host goes on after {duration(one.returned)}" if goes_on_early(one) else ""
-    return f"{_named(count)}: {duration(one.done)}, {speed(count / one.done)}{host}; {how}"
+    return f"{_write_count(count)}: {duration(one.done)}, {speed(count / one.done)}{host}; {how}"
 
 
 def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list[Shape]:
@@ -190,7 +190,7 @@ def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list
         for place, (count, one) in zip(line, curves[memory].items(), strict=True):
             if not chosen and abs(place[1] - own.get(count, -math.inf)) < 8:
                 continue  # it would lie under the dot of the chosen curve
-            says = f"{memory} memory, {_told(state, count, one)}"
+            says = f"{memory} memory, {_describe_lap(state, count, one)}"
             asks = {"set": {"looked_at": count, **_memory(state, memory)}}
             wide = 8 if chosen else 6
             shapes.append(dot(f"{memory} {count}", place, wide, palette.COPY, says=says, asks=asks))
@@ -374,7 +374,7 @@ def _dtype(state: State) -> str:
     ends = torch.empty(1, device="cpu"), torch.empty(1, dtype=torch.float16, device="meta")
     start, goal = ends if state.direction == INTO else ends[::-1]
     mps = state.device.startswith("mps") or (state.device.startswith("sim") and sim.following() == "mps")
-    there = crossing(start, goal, state.non_blocking, False, mps).converts_there
+    there = plan_copy(start, goal, state.non_blocking, False, mps).converts_there
     return f" A change of dtype in the same call is made on {state.device if there else 'the CPU'}."
 
 
