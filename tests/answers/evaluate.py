@@ -219,7 +219,7 @@ def in_the_mode_it_comes(model, loader, device):
     return correct.item() / total
 
 
-@wrong("was left in evaluation mode", row="the mode it found is restored")
+@wrong("a model that came in training mode was left in evaluation mode", row="the mode it found is restored")
 def forgets_to_restore(model, loader, device):
     model.eval()
     correct = total = 0
@@ -242,7 +242,7 @@ def always_train_afterwards(model, loader, device):
     return correct.item() / total
 
 
-@wrong("was left in evaluation mode", row="the mode it found is restored")
+@wrong("a model that came in training mode was left in evaluation mode", row="the mode it found is restored")
 def remembers_too_late(model, loader, device):
     model.eval()
     was = model.training
@@ -255,7 +255,7 @@ def remembers_too_late(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the host waited 5 times for {device}", row="one wait, at the end")
+@wrong("the host waited 5 times for {device}: .item()", row="one wait, at the end")
 def item_each_batch(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -268,7 +268,7 @@ def item_each_batch(model, loader, device):
     return correct / total
 
 
-@wrong("the host waited 5 times for {device}", row="one wait, at the end")
+@wrong("the host waited 5 times for {device}: .cpu()", row="one wait, at the end")
 def fetches_the_logits(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -281,7 +281,7 @@ def fetches_the_logits(model, loader, device):
     return correct / total
 
 
-@wrong("the host waited", row="one wait, at the end")
+@wrong("the host waited 19 times for {device}: bool()", row="one wait, at the end")
 def by_a_python_loop(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -295,7 +295,10 @@ def by_a_python_loop(model, loader, device):
     return correct / total
 
 
-@wrong("a small batch counts like a full one", row="right answers over all samples")
+@wrong(
+    "a small batch counts like a full one: a mean over batches, or batches times their size?",
+    row="right answers over all samples",
+)
 def mean_of_means(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -307,7 +310,7 @@ def mean_of_means(model, loader, device):
     return torch.stack(shares).mean().item()
 
 
-@wrong("the accuracy is a percentage", row="right answers over all samples")
+@wrong("the accuracy is a percentage, and a share from 0 to 1 is asked", row="right answers over all samples")
 def in_percent(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -357,7 +360,9 @@ def with_gradients(model, loader, device):
     return correct.item() / total
 
 
-@wrong("requires_grad=True, and left with another", row="in evaluation mode, without a graph")
+@wrong(
+    "1.weight came with requires_grad=True, and left with another", row="in evaluation mode, without a graph"
+)
 def freezes_the_model(model, loader, device):
     was = modes_of(model)
     model.eval().requires_grad_(False)
@@ -395,7 +400,7 @@ def on_the_cpu(model, loader, device):
     return correct.item() / total
 
 
-@wrong("each batch goes in as it comes", row="one wait, at the end")
+@wrong("2 transfers into {device}: each batch goes in as it comes", row="one wait, at the end")
 def all_at_once(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -432,7 +437,7 @@ def returns_in_the_loop(model, loader, device):
     return None
 
 
-@wrong("is None: is a `return` missing?", row="right answers over all samples")
+@wrong("the accuracy is None: is a `return` missing?", row="right answers over all samples")
 def forgetful(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -456,7 +461,10 @@ def wipes_gradients(model, loader, device):
     return correct.item() / count
 
 
-@wrong("or batches times their size?", row="right answers over all samples")
+@wrong(
+    "a small batch counts like a full one: a mean over batches, or batches times their size?",
+    row="right answers over all samples",
+)
 def divides_by_full_batches(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -537,7 +545,10 @@ def counts_in_half(model, loader, device):
     return correct.item() / total
 
 
-@wrong("a model's BatchNorm1d that came in evaluation mode", row="the mode it found is restored")
+@wrong(
+    "a model's BatchNorm1d that came in evaluation mode was left in training mode",
+    row="the mode it found is restored",
+)
 def one_mode_for_all(model, loader, device):
     was = model.training
     model.eval()
@@ -566,7 +577,9 @@ def counts_errors(model, loader, device):
     return c.item() / n
 
 
-@wrong("the smallest logit was taken", row="right answers over all samples")
+@wrong(
+    "the smallest logit was taken for the answer, and it is the largest", row="right answers over all samples"
+)
 def the_smallest(model, loader, device):
     was = {m: m.training for m in model.modules()}
     model.eval()
@@ -581,7 +594,10 @@ def the_smallest(model, loader, device):
     return c.item() / n
 
 
-@wrong("divided by the number of batches", row="right answers over all samples")
+@wrong(
+    "the right answers were divided by the number of batches, not of samples",
+    row="right answers over all samples",
+)
 def by_batches(model, loader, device):
     was = {m: m.training for m in model.modules()}
     model.eval()
@@ -595,7 +611,7 @@ def by_batches(model, loader, device):
     return c.item() / len(loader)
 
 
-@wrong("that is the mean loss", row="right answers over all samples")
+@wrong("that is the mean loss, and the accuracy is asked", row="right answers over all samples")
 def the_loss(model, loader, device):
     was = {m: m.training for m in model.modules()}
     model.eval()
@@ -610,7 +626,7 @@ def the_loss(model, loader, device):
     return c.item() / n
 
 
-@wrong("the forward built a graph", row="in evaluation mode, without a graph")
+@wrong("the forward built a graph, which takes memory for nothing", row="in evaluation mode, without a graph")
 def a_copy_with_a_graph(model, loader, device):
     m = copy.deepcopy(model).eval()
     c = n = 0
@@ -661,7 +677,10 @@ def counted(model, loader, device):
     return correct.item() / total
 
 
-@wrong("a model's Linear that came in training mode", row="the mode it found is restored")
+@wrong(
+    "a model's Linear that came in training mode was left in evaluation mode",
+    row="the mode it found is restored",
+)
 def puts_back_what_evaluated(model, loader, device):
     was, evaluating = model.training, [module for module in model.modules() if not module.training]
     model.eval()
@@ -672,7 +691,10 @@ def puts_back_what_evaluated(model, loader, device):
     return accuracy
 
 
-@wrong("a model's BatchNorm1d that came in evaluation mode", row="the mode it found is restored")
+@wrong(
+    "a model's BatchNorm1d that came in evaluation mode was left in training mode",
+    row="the mode it found is restored",
+)
 def puts_back_the_children(model, loader, device):
     was, modes = model.training, {child: child.training for child in model.children()}
     model.eval()
@@ -692,7 +714,10 @@ def keeps_it_in_the_model(model, loader, device):
     return model.accuracy
 
 
-@wrong("a model's Linear that came in training mode", row="the mode it found is restored")
+@wrong(
+    "a model's Linear that came in training mode was left in evaluation mode",
+    row="the mode it found is restored",
+)
 def puts_back_the_normalizations(model, loader, device):
     was = model.training
     modes = {one: one.training for one in model.modules() if isinstance(one, torch.nn.BatchNorm1d)}
@@ -701,3 +726,52 @@ def puts_back_the_normalizations(model, loader, device):
     model.train(was)
     put_back(modes)
     return accuracy
+
+
+def evaluated(model, loader, device):
+    """Return the hits of each batch and how many samples it has, as a right answer finds them."""
+    modes = modes_of(model)
+    model.eval()
+    with torch.no_grad():
+        hits = [(model(x.to(device)).argmax(1) == y.to(device)).sum().item() for x, y in loader]
+    put_back(modes)
+    return hits, [len(labels) for _, labels in loader]
+
+
+FIRST = "right answers over all samples"
+
+
+@wrong("that is the last batch alone", row=FIRST)
+def last_batch_alone(model, loader, device):
+    hits, sizes = evaluated(model, loader, device)
+    return hits[-1] / sizes[-1]
+
+
+@wrong("only the right answers of the first batch were counted", row=FIRST)
+def hits_of_the_first_batch(model, loader, device):
+    hits, sizes = evaluated(model, loader, device)
+    return hits[0] / sum(sizes)
+
+
+@wrong("only the right answers of the last batch were counted", row=FIRST)
+def hits_of_the_last_batch(model, loader, device):
+    hits, sizes = evaluated(model, loader, device)
+    return hits[-1] / sum(sizes)
+
+
+@wrong("the accuracy was rounded", row=FIRST)
+def rounded(model, loader, device):
+    hits, sizes = evaluated(model, loader, device)
+    return round(sum(hits) / sum(sizes), 2)
+
+
+@wrong("the accuracy is a count, and the share of all samples is asked", row=FIRST)
+def a_count_as_float(model, loader, device):
+    hits, _ = evaluated(model, loader, device)
+    return float(sum(hits))
+
+
+@wrong("whole batches were counted: every answer of a batch had to be right", row=FIRST)
+def whole_batches(model, loader, device):
+    hits, sizes = evaluated(model, loader, device)
+    return sum(hit == size for hit, size in zip(hits, sizes, strict=True)) / len(sizes)

@@ -213,7 +213,7 @@ def sizes_as_vectors_of_each_batch(model, loader, optimizer, device, epochs):
     return means
 
 
-@wrong("the host waited 8 times in 2 epochs", row="at most one wait in an epoch")
+@wrong("the host waited 8 times in 2 epochs: .item()", row="at most one wait in an epoch")
 def item_each_step(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -225,7 +225,7 @@ def item_each_step(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the host waited 10 times in 2 epochs", row="at most one wait in an epoch")
+@wrong("the host waited 10 times in 2 epochs: int() and .item()", row="at most one wait in an epoch")
 def counts_right_answers_too(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -245,7 +245,7 @@ def counts_right_answers_too(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the host waited", row="at most one wait in an epoch")
+@wrong("the host waited 10 times in 2 epochs: synchronize() and .item()", row="at most one wait in an epoch")
 def synchronizes_each_step(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -281,7 +281,10 @@ def the_last_batch(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("that is the sum over the samples", row="the mean loss over samples, for each epoch")
+@wrong(
+    "that is the sum over the samples: divide it by how many there are",
+    row="the mean loss over samples, for each epoch",
+)
 def the_sum(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -290,7 +293,10 @@ def the_sum(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("sum and count were never reset", row="the mean loss over samples, for each epoch")
+@wrong(
+    "sum and count were never reset: an epoch's loss holds those before it",
+    row="the mean loss over samples, for each epoch",
+)
 def never_reset(model, loader, optimizer, device, epochs):
     losses = []
     total = count = 0
@@ -302,7 +308,7 @@ def never_reset(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
+@wrong("3 graphs of earlier steps were still alive", row="no graph outlives its step")
 def keeps_the_graphs(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -320,7 +326,7 @@ def keeps_the_graphs(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
+@wrong("7 graphs of earlier steps were still alive", row="no graph outlives its step")
 def keeps_the_losses(model, loader, optimizer, device, epochs):
     every, sizes = [], []
     model.train()
@@ -338,7 +344,7 @@ def keeps_the_losses(model, loader, optimizer, device, epochs):
     return [(torch.stack(losses).sum() / sum(sizes)).item() for losses in every]
 
 
-@wrong("gone through once for 2 epochs", row="every batch of every epoch trains the model")
+@wrong("the loader was gone through once for 2 epochs", row="every batch of every epoch trains the model")
 def lists_the_loader(model, loader, optimizer, device, epochs):
     losses, batches = [], list(loader)
     for _ in range(epochs):
@@ -350,7 +356,7 @@ def lists_the_loader(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("gone through once for 2 epochs", row="every batch of every epoch trains the model")
+@wrong("the loader was gone through once for 2 epochs", row="every batch of every epoch trains the model")
 def moved_once_for_all(model, loader, optimizer, device, epochs):
     losses = []
     batches = [[part.to(device) for part in batch] for batch in loader]
@@ -437,7 +443,7 @@ def tensors(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("is a Tensor, not a list of floats", row="the mean loss over samples, for each epoch")
+@wrong("the result is a Tensor, not a list of floats", row="the mean loss over samples, for each epoch")
 def one_tensor(model, loader, optimizer, device, epochs):
     return torch.tensor(summed_on_the_device(model, loader, optimizer, device, epochs))
 
@@ -481,7 +487,10 @@ def in_evaluation_mode(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("gradients from before were counted", row="the mean loss over samples, for each epoch")
+@wrong(
+    "gradients from before were counted: call zero_grad before each backward",
+    row="the mean loss over samples, for each epoch",
+)
 def forgets_to_zero(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -504,12 +513,12 @@ def an_optimizer_of_its_own(model, loader, optimizer, device, epochs):
     return summed_on_the_device(model, loader, optimizer, device, epochs)
 
 
-@wrong("is None: is a `return` missing?", row="the mean loss over samples, for each epoch")
+@wrong("the result is None: is a `return` missing?", row="the mean loss over samples, for each epoch")
 def forgetful(model, loader, optimizer, device, epochs):
     summed_on_the_device(model, loader, optimizer, device, epochs)
 
 
-@wrong("is on cpu, not {device}", row="every batch of every epoch trains the model")
+@wrong("the model's 0.weight is on cpu, not {device}", row="every batch of every epoch trains the model")
 def takes_the_model_home(model, loader, optimizer, device, epochs):
     losses = summed_on_the_device(model, loader, optimizer, device, epochs)
     model.cpu()
@@ -555,7 +564,10 @@ def takes_no_step(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("that is the sum of the batches' losses", row="the mean loss over samples, for each epoch")
+@wrong(
+    "that is the sum of the batches' losses, not divided by anything",
+    row="the mean loss over samples, for each epoch",
+)
 def sum_of_the_batches(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -566,7 +578,10 @@ def sum_of_the_batches(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("the count was never reset", row="the mean loss over samples, for each epoch")
+@wrong(
+    "the count was never reset: each epoch's sum is divided by the samples of all so far",
+    row="the mean loss over samples, for each epoch",
+)
 def count_never_reset(model, loader, optimizer, device, epochs):
     out = []
     n = 0
@@ -579,7 +594,10 @@ def count_never_reset(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("weigh each by its size", row="the mean loss over samples, for each epoch")
+@wrong(
+    "the batches' means were added and divided by the samples: weigh each by its size",
+    row="the mean loss over samples, for each epoch",
+)
 def means_over_samples(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -591,7 +609,10 @@ def means_over_samples(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("the optimizer took one step in an epoch", row="the mean loss over samples, for each epoch")
+@wrong(
+    "the optimizer took one step in an epoch, and one for each batch is asked",
+    row="the mean loss over samples, for each epoch",
+)
 def step_per_epoch(model, loader, optimizer, device, epochs):
     out = []
     model.train()
@@ -609,7 +630,10 @@ def step_per_epoch(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("each batch was weighed as a full one", row="the mean loss over samples, for each epoch")
+@wrong(
+    "each batch was weighed as a full one, and the last one is smaller",
+    row="the mean loss over samples, for each epoch",
+)
 def all_as_full(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -620,7 +644,10 @@ def all_as_full(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("the optimizer took 4 steps for 6 batches", row="the mean loss over samples, for each epoch")
+@wrong(
+    "the optimizer took 4 steps for 6 batches: one is asked for each",
+    row="the mean loss over samples, for each epoch",
+)
 def full_batches_alone(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -681,3 +708,43 @@ def summed_and_divided(model, loader, optimizer, device, epochs):
 def trains_what_is_frozen(model, loader, optimizer, device, epochs):
     model.requires_grad_(True)
     return summed_on_the_device(model, loader, optimizer, device, epochs)
+
+
+@wrong("that is the loss of each epoch's first batch alone", row="the mean loss over samples, for each epoch")
+def the_first_batch(model, loader, optimizer, device, epochs):
+    steps = [[train_step(model, batch, optimizer, device) for batch in loader] for _ in range(epochs)]
+    return [epoch[0].item() for epoch in steps]
+
+
+@wrong(
+    "the sum was never reset: it holds the epochs before", row="the mean loss over samples, for each epoch"
+)
+def sum_never_reset(model, loader, optimizer, device, epochs):
+    losses, total = [], 0
+    for _ in range(epochs):
+        count = 0
+        for batch in loader:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong(
+    "zero_grad comes between backward and step, and takes away what the step needs",
+    row="the mean loss over samples, for each epoch",
+)
+def zeroes_between_backward_and_step(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            x, y = moved(batch, device)
+            loss = F.cross_entropy(model.train()(x), y)
+            loss.backward()
+            optimizer.zero_grad()
+            optimizer.step()
+            total += loss.detach() * len(y)
+            count += len(y)
+        losses.append((total / count).item())
+    return losses

@@ -110,7 +110,7 @@ def returns_item(model, batch, optimizer, device):
     return loss.item()
 
 
-@wrong("the loss is on cpu", row="the loss of the batch, on the device")
+@wrong("the loss is on cpu, not {device}", row="the loss of the batch, on the device")
 def returns_it_on_the_cpu(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -133,7 +133,7 @@ def prints_the_loss(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for {device}", row="two transfers in, and no wait")
+@wrong("the host waited for {device}: bool()", row="two transfers in, and no wait")
 def stops_on_nan(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -194,7 +194,10 @@ def evaluation_afterwards(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("gradients from before were counted", row="one step, by this batch's gradient alone")
+@wrong(
+    "gradients from before were counted: call zero_grad before each backward",
+    row="one step, by this batch's gradient alone",
+)
 def forgets_to_zero(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -204,7 +207,10 @@ def forgets_to_zero(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("gradients from before were counted", row="one step, by this batch's gradient alone")
+@wrong(
+    "gradients from before were counted: call zero_grad before each backward",
+    row="one step, by this batch's gradient alone",
+)
 def zeroes_at_the_end(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -215,7 +221,10 @@ def zeroes_at_the_end(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("zero_grad comes between backward and step", row="one step, by this batch's gradient alone")
+@wrong(
+    "zero_grad comes between backward and step, and takes away what the step needs",
+    row="one step, by this batch's gradient alone",
+)
 def zeroes_between_backward_and_step(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -237,7 +246,7 @@ def forgets_the_step(model, batch, optimizer, device):
 
 
 @wrong(
-    "is not where one step of the optimizer by this batch's gradient takes it",
+    "the gradient was clipped before the step, and no clipping is asked",
     row="one step, by this batch's gradient alone",
 )
 def clips_unasked(model, batch, optimizer, device):
@@ -298,7 +307,7 @@ def the_first_accelerator(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("is None: is a `return` missing?", row="the loss of the batch, on the device")
+@wrong("the loss is None: is a `return` missing?", row="the loss of the batch, on the device")
 def forgets_to_return(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -308,7 +317,10 @@ def forgets_to_return(model, batch, optimizer, device):
     optimizer.step()
 
 
-@wrong("that is the loss after a step", row="the loss of the batch, on the device")
+@wrong(
+    "that is the loss after a step: one forward, before the step, is asked",
+    row="the loss of the batch, on the device",
+)
 def loss_of_the_new_weights(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -320,7 +332,7 @@ def loss_of_the_new_weights(model, batch, optimizer, device):
         return F.cross_entropy(model(x), y)
 
 
-@wrong("that is the sum over the batch", row="the loss of the batch, on the device")
+@wrong("that is the sum over the batch, and the mean is asked", row="the loss of the batch, on the device")
 def summed(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -331,7 +343,10 @@ def summed(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("softmax was applied before", row="the loss of the batch, on the device")
+@wrong(
+    "softmax was applied before: cross_entropy takes the logits as they are",
+    row="the loss of the batch, on the device",
+)
 def softmax_twice(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -378,7 +393,7 @@ def rows_the_other_way_round(model, batch, optimizer, device):
 
 
 @wrong(
-    "is not where one step of the optimizer by this batch's gradient takes it",
+    "the gradient was clipped before the step, and no clipping is asked",
     row="one step, by this batch's gradient alone",
 )
 def clipped(model, batch, optimizer, device):
@@ -404,7 +419,10 @@ def keeps_its_logits_in_the_model(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("step comes before backward", row="one step, by this batch's gradient alone")
+@wrong(
+    "step comes before backward, so it uses the gradients from before, or none",
+    row="one step, by this batch's gradient alone",
+)
 def step_before_backward(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -415,7 +433,10 @@ def step_before_backward(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("backward was never called", row="one step, by this batch's gradient alone")
+@wrong(
+    "backward was never called, so there is no gradient to step by",
+    row="one step, by this batch's gradient alone",
+)
 def no_backward(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -425,7 +446,10 @@ def no_backward(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("the optimizer took 2 steps for 1 batch", row="one step, by this batch's gradient alone")
+@wrong(
+    "the optimizer took 6 steps for 3 batches: one is asked for each",
+    row="one step, by this batch's gradient alone",
+)
 def two_steps(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -450,7 +474,10 @@ def by_a_rule_of_its_own(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("zero_grad comes between backward and step", row="one step, by this batch's gradient alone")
+@wrong(
+    "zero_grad comes between backward and step, and takes away what the step needs",
+    row="one step, by this batch's gradient alone",
+)
 def fills_with_zeros_between(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -461,7 +488,10 @@ def fills_with_zeros_between(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("that is the loss after a step", row="the loss of the batch, on the device")
+@wrong(
+    "that is the loss after a step: one forward, before the step, is asked",
+    row="the loss of the batch, on the device",
+)
 def two_rounds(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -497,7 +527,7 @@ def gradients_set_to_none(model, batch, optimizer, device):
     return l.data
 
 
-@wrong("came frozen and can be trained now", row="what is frozen or unused stays as it is")
+@wrong("3.weight came frozen and can be trained now", row="what is frozen or unused stays as it is")
 def thaws_the_model(model, batch, optimizer, device):
     model.train().requires_grad_(True)
     x, y = moved(batch, device)
@@ -508,7 +538,10 @@ def thaws_the_model(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("spare has no part in the loss, and was changed", row="what is frozen or unused stays as it is")
+@wrong(
+    "the parameter spare has no part in the loss, and was changed",
+    row="what is frozen or unused stays as it is",
+)
 def zeros_for_everything(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -532,7 +565,7 @@ def asks_for_all_gradients(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("3.weight is frozen, and was changed", row="what is frozen or unused stays as it is")
+@wrong("the parameter 3.weight is frozen, and was changed", row="what is frozen or unused stays as it is")
 def zeros_for_what_is_frozen(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -552,7 +585,7 @@ def by_way_of_the_cpu(model, batch, optimizer, device):
 
 
 @wrong(
-    "is not where one step of the optimizer by this batch's gradient takes it",
+    "the gradient was clipped before the step, and no clipping is asked",
     row="one step, by this batch's gradient alone",
 )
 def clipped_at_ten(model, batch, optimizer, device):
@@ -563,4 +596,59 @@ def clipped_at_ten(model, batch, optimizer, device):
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 10.0)
     optimizer.step()
+    return loss.detach()
+
+
+@wrong(
+    "log_softmax is missing: `nll_loss` takes log-probabilities", row="the loss of the batch, on the device"
+)
+def forgets_log_softmax(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    optimizer.zero_grad()
+    loss = F.nll_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong(
+    "that is the share of right answers, and the loss is asked", row="the loss of the batch, on the device"
+)
+def share_of_right_answers(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    optimizer.zero_grad()
+    logits = model(x)
+    F.cross_entropy(logits, y).backward()
+    optimizer.step()
+    return (logits.argmax(1) == y).float().mean()
+
+
+@wrong(
+    "backward was called twice for each batch: its gradient counts twice",
+    row="one step, by this batch's gradient alone",
+)
+def two_backwards(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward(retain_graph=True)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong(
+    "step comes before backward, so it uses the gradients from before, or none",
+    row="one step, by this batch's gradient alone",
+)
+def steps_by_what_was_left(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.step()
+    optimizer.zero_grad()
+    loss.backward()
     return loss.detach()

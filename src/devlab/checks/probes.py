@@ -22,22 +22,6 @@ class Endless(BaseException):
     """Ends a loop of an answer that would not end by itself; no `except Exception` of an answer stops it."""
 
 
-@contextlib.contextmanager
-def ended(asked: str, got: str, headline: str = "the loop does not come to an end") -> Iterator[None]:
-    """Expect a block to come to an end, in which a probe may raise Endless.
-
-    >>> with ended("3 calls", "50 calls, and so on"):
-    ...     raise Endless
-    Traceback (most recent call last):
-    ...
-    devlab.checks.expect.Mismatch: the loop does not come to an end
-    """
-    try:
-        yield
-    except Endless:
-        expect.fail(headline, asked, got)
-
-
 class Called:
     """A function for an answer to call: it notes the arguments of each call, and whether graphs are made.
 

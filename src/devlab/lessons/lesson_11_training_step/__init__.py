@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from devlab.checks import expect, probes, verbs
 from devlab.checks.exercise import Lesson
+from devlab.checks.seen import Seen, most
 from devlab.checks.settings import seed_generators
 from devlab.watching.watch import Log, watch
 
@@ -19,14 +20,9 @@ lesson = Lesson("11_training_step", "The training step", ("train_step", "evaluat
 
 CPU = torch.device("cpu")
 FEATURES, CLASSES = 5, 3
-# Float32 sums in another order on another device, over a few steps: well above that, well below a mistake.
+# Float32 sums in another order stay well below this over a few steps, and a mistake well above.
 WITHIN = 2e-4
 MOST_FORWARDS = 200  # no task here needs a tenth of them
-
-
-def ended() -> contextlib.AbstractContextManager[None]:
-    """Expect a block to come to an end, in which a model goes through ten batches at most."""
-    return probes.ended("10 forwards", f"{MOST_FORWARDS} forwards, and so on")
 
 
 class Probe(nn.Module):
@@ -82,24 +78,16 @@ def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return trial.randn(count, FEATURES, seed=seed, on=CPU), labels
 
 
-def reference_steps(
-    model: nn.Module, batches: Iterable, on: torch.device, kind: str = "momentum"
-) -> list[tuple[float, int]]:
-    """Train a model of ours on a device, in place; return the loss and the size of each batch.
-
-    Afterwards the model is where it was. It is trained where the answer's is, for devices round differently.
-    """
+def train_further(model: nn.Module, batches: Iterable, on: torch.device) -> None:
+    """Train a model in place on a device, by steps of ours; afterwards the model is where it was."""
     home = next(model.parameters()).device
-    optimizer, losses = make_optimizer(model.to(on), kind), []
-    model.train()
+    optimizer = make_optimizer(model.to(on).train())
     for inputs, labels in batches:
         loss = F.cross_entropy(model(inputs.to(on)), labels.to(on))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append((float(loss.detach()), len(labels)))
     model.to(home)
-    return losses
 
 
 def twin(model: nn.Module) -> nn.Module:
@@ -120,6 +108,12 @@ def expect_weights(model: nn.Module, wanted: nn.Module, device: torch.device, wh
             expect.fail(why(name), f"{name} of norm {right.norm():.5g}", f"{name} of norm {mine.norm():.5g}")
 
 
+def see_weights(model: nn.Module, when: str) -> Iterator[tuple]:
+    """See every parameter and saved buffer of a model as it is after something."""
+    for name, tensor in model.state_dict().items():
+        yield f"the model's {name} after {when}", tensor, WITHIN
+
+
 def journeys(log: Log, device: torch.device) -> tuple[list, list, list]:
     """Return the transfers of whole tensors into a device, those of single numbers, and those out of it.
 
@@ -131,7 +125,7 @@ def journeys(log: Log, device: torch.device) -> tuple[list, list, list]:
     return [one for one in into if one.bytes > 8], [one for one in into if one.bytes <= 8], out
 
 
-def counts_of_batches(copies: list, loader: Iterable, epochs: int = 1) -> int:
+def count_sizes(copies: list, loader: Iterable, epochs: int = 1) -> int:
     """Return how many copies, one an epoch at most, may be a vector with a number for each batch.
 
     An answer that weighs the losses by the batches' sizes brings these in once; no batch tensor takes as many
@@ -142,75 +136,63 @@ def counts_of_batches(copies: list, loader: Iterable, epochs: int = 1) -> int:
     return min(epochs, sum(one.bytes <= most and one.bytes not in known for one in copies))
 
 
-def watched_to_first_forward(trial, model: nn.Sequential, *args: object) -> tuple[Log, list]:
-    """Call the answer as `trial.watched` does; return the log, and the copies in before the first forward."""
+def watch_to_first_forward(t, model: nn.Sequential, *args: object) -> tuple[Log, list]:
+    """Call the answer as `t.watched` does; return the log, and the copies in before the first forward."""
     log, before = watch(), []
 
     def note(*_: object) -> None:
         if not before:
-            before.append(journeys(log, trial.device)[0])
+            before.append(journeys(log, t.device)[0])
 
     # On its first layer, because an answer may call `model.forward(x)`, which runs no hook of the model's.
-    with model[0].register_forward_pre_hook(note), ended():
-        trial.run(trial.answer, model, *args, label=trial.name, log=log)
+    with model[0].register_forward_pre_hook(note):
+        t.run(t.answer, model, *args, label=t.name, log=log)
     return log, before[0] if before else []
 
 
-def expect_turns(before: list, device: torch.device) -> None:
-    """Expect at most three batches on the device by the first forward: one in use, and some fetched ahead."""
-    headline = f"{{count}} tensors of the batches were on {device} before the first forward"
-    asked = "each batch moved when its turn comes: all of them need not fit"
-    verbs.counts(before, 6, headline, asked, "{count}; {last.line}")
+def see_turns(before: list, device: torch.device) -> Seen:
+    """See that at most three batches are on the device by the first forward: some may be fetched ahead."""
+    headline = f"{{}} tensors of the batches were on {device} before the first forward"
+    return most(headline, before, 6, "each batch moved when its turn comes: all of them need not fit")
 
 
-ZERO, BACKWARD, STEP = "zero", "backward", "step"
+ZERO, BACKWARD, STEP = "zero_grad", "backward", "step"
 
 
-class Order:
-    """The calls of `zero_grad`, `backward` and `step` in a block, in their order."""
+@contextlib.contextmanager
+def note_calls(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[list[str]]:
+    """Note the calls of zero_grad and step on this model and this optimizer, and every backward."""
+    calls: list[str] = []
 
-    def __init__(self):
-        self.calls: list[str] = []
-
-    @contextlib.contextmanager
-    def noted(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[None]:
-        """Note the calls on this model and this optimizer, and every backward."""
-        with contextlib.ExitStack() as stack:
-            for home, name, what in (
-                (optimizer, "zero_grad", ZERO),
-                (model, "zero_grad", ZERO),
-                (optimizer, "step", STEP),
-                (torch.autograd, "backward", BACKWARD),
-            ):
-                stack.enter_context(mock.patch.object(home, name, self._noting(getattr(home, name), what)))
-            yield
-
-    def _noting(self, function: Callable, what: str) -> Callable:
+    def note(function: Callable, what: str) -> Callable:
         def noted(*args, **kwargs):
-            self.calls.append(what)
+            calls.append(what)
             return function(*args, **kwargs)
 
         return noted
 
-    def fault(self, batches: int) -> str:
-        """Return what is wrong with the order for so many batches; "" where nothing is."""
-        calls = self.calls
-        backwards, steps = calls.count(BACKWARD), calls.count(STEP)
+    with contextlib.ExitStack() as stack:
+        homes = (optimizer, ZERO), (model, ZERO), (optimizer, STEP), (torch.autograd, BACKWARD)
+        for home, name in homes:
+            stack.enter_context(mock.patch.object(home, name, note(getattr(home, name), name)))
+        yield calls
+
+
+def find_fault(model: nn.Module, before: dict, calls: list[str], batches: int) -> str:
+    """Return what is wrong with the steps that a model took, as far as the calls tell it, else ""."""
+    steps = calls.count(STEP)
+    still = [name for name, one in model.named_parameters() if expect.is_alike(one, before[name], 0.0)]
+    if not steps:
+        return "the optimizer that was given took no step"
+    if steps != batches:
         asked = f"for {verbs.times(batches, 'batch')}: one is asked for each"
-        if not backwards:
-            return "backward was never called, so there is no gradient to step by"
-        if not steps:
-            return "the optimizer that was given took no step"
-        if steps != batches:
-            return f"the optimizer took {verbs.times(steps, 'step')} {asked}"
-        if backwards != batches:
-            return f"backward was called {backwards} times {asked}"
-        first = calls.index(BACKWARD)
-        to_the_second = itertools.takewhile(lambda call: call != BACKWARD, calls[first + 1 :])
-        if (BACKWARD, ZERO) in itertools.pairwise(calls) and STEP in to_the_second:
-            return "zero_grad comes between backward and step, and takes away what the step needs"
-        if calls.index(STEP) < first:
-            return "step comes before backward, so it uses the gradients from before, or none"
-        if ZERO not in calls[:first] or calls.count(ZERO) < batches:
-            return "gradients from before were counted: call zero_grad before each backward"
+        return f"the optimizer took {verbs.times(steps, 'step')} {asked}"
+    if not still:
         return ""
+    if BACKWARD not in calls:
+        return "backward was never called, so there is no gradient to step by"
+    if calls.index(STEP) < calls.index(BACKWARD):
+        return "step comes before backward, so it uses the gradients from before, or none"
+    if (BACKWARD, ZERO) in itertools.pairwise(calls):
+        return "zero_grad comes between backward and step, and takes away what the step needs"
+    return f"the parameter {still[0]} has not changed: was a step taken?"

@@ -18,8 +18,8 @@ from devlab.lessons.lesson_11_training_step import (
     expect_weights,
     lesson,
     make_model,
-    reference_steps,
     samples,
+    train_further,
 )
 
 load = lesson.exercise(
@@ -139,7 +139,7 @@ def training_goes_on(trial):
         expect.fail(headline, "tensors that training may use", "tensors made under torch.inference_mode()")
     batches = [samples(trial, 6, seed) for seed in trial.seeds]
     for one in (wanted, model):
-        reference_steps(one, batches, trial.device)
+        train_further(one, batches, trial.device)
     expect_weights(model, wanted, trial.device, lambda name: f"after more training {name} is wrong")
 
 
