@@ -237,3 +237,23 @@ def test_a_border_on_a_columns_own_does_not_flicker():
     for off in (-1e-13, 0.0, 1e-13):
         lane = [Span(0.0, 0.3 + off, STARTING, "a", None), Span(0.3 + off, 0.5, WAITING, "b", None)]
         assert paint(lane, 1.0, 10) == [STARTING] * 3 + [WAITING] * 2 + [""] * 5
+
+
+def test_states_that_share_columns_have_as_many_as_their_time_asks_for():
+    """A host that waits 40 % of each short step is drawn waiting in 40 % of the columns."""
+    steps = [(STARTING, 0.6), (WAITING, 0.4)] * 50
+    lane, at = [], 0.0
+    for state, seconds in steps:
+        lane.append(Span(at, at + seconds, state, "step", None))
+        at += seconds
+    drawn = paint(lane, at, 25)
+    assert drawn.count(WAITING) == 10
+    assert drawn.count(STARTING) == 15
+
+
+def test_short_work_is_seen_and_is_not_drawn_as_if_it_never_stopped():
+    """Copies of a few bytes, a long way apart, each have a mark, and gaps between the marks."""
+    apart = [Span(at, at + 0.01, COPYING, "copy", None) for at in (0.0, 3.0, 6.0)]
+    assert paint(apart, 9.0, 9) == [COPYING, "", "", COPYING, "", "", COPYING, "", ""]
+    often = [Span(float(at), at + 0.01, COPYING, "copy", None) for at in range(60)]
+    assert paint(often, 60.0, 60).count("") == 30

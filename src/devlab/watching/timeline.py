@@ -118,10 +118,17 @@ def _on_device(when: When, device: str, origins: dict[str, tuple], alone: bool) 
 
 
 def paint(lane: Iterable[Span], total: float, columns: int) -> list[str]:
-    """Return what a lane mostly does in each of some columns of time, "" for nothing at all.
+    """Return what a lane shows in each of some columns of time, "" for nothing at all.
+
+    Where a column holds several states, they take turns from column to column, so that each state, idle time
+    among them, has as many columns as its time asks for. What comes after an idle column is always shown.
 
     >>> paint([Span(0.0, 1.0, COMPUTING, "mm", None)], 2.0, 4)
     ['computing', 'computing', '', '']
+    >>> waits = [Span(n + 0.75, n + 1.0, WAITING, "item()", None) for n in range(8)]
+    >>> starts = [Span(n + 0.0, n + 0.75, STARTING, "mm", None) for n in range(8)]
+    >>> paint(waits + starts, 8.0, 8).count(WAITING)
+    2
     """
     shares: list[dict[str, float]] = [{} for _ in range(columns)]
     width = total / columns if total else 1.0
@@ -131,8 +138,15 @@ def paint(lane: Iterable[Span], total: float, columns: int) -> list[str]:
         for column in range(first, last + 1):
             part = min(span.end, (column + 1) * width) - max(span.start, column * width)
             share = shares[column]
-            share[span.state] = share.get(span.state, 0.0) + max(part, 0.0)
-    return [max(share, key=share.get) if share else "" for share in shares]
+            share[span.state] = share.get(span.state, 0.0) + max(part, 0.0) / width
+    painted, owed = [], Counter()
+    for share in shares:
+        idle = max(0.0, 1.0 - sum(share.values()))
+        owed.update(share | {"": idle})
+        states = [*share, *[""] * (idle > NEAR and (not share or bool(painted and painted[-1])))]
+        painted.append(max(states, key=owed.__getitem__))
+        owed[painted[-1]] -= 1.0
+    return painted
 
 
 COLUMNS = 72
