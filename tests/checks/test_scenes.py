@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from devlab import sim
 from devlab.checks import known, scenes
 from devlab.checks.exercise import Exercise
 from devlab.checks.expect import Mismatch
@@ -181,3 +182,18 @@ def test_words_about_a_device_that_is_not_here_are_not_said():
     assert known.fill_devices("it is on {second}", trial) == "it is on sim:1"
     assert known.fill_devices("it is on {second}", alone) == ""
     assert known.fill_devices("it is on {device}, a {kind}", alone) == "it is on sim:0, a sim"
+
+
+def test_our_answer_is_played_anew_under_other_rules():
+    """What a scene gives may depend on the rules of another device than the one that is judged."""
+    made = Exercise("hold", "00", "hold(x)", ("D1",), ("one", "two"))
+
+    @scenes.scene(made, lambda x: x, "holds")
+    def holds(trial):
+        for dtype in [torch.float32, torch.float64][: 1 + (sim.following() != "mps")]:
+            yield "the result", trial.call(trial.randn(2, dtype=dtype))
+
+    here = torch.device("sim", 0)
+    with sim.rules("mps"):
+        play(made, lambda x: x.clone(), others=(here,))
+    play(made, lambda x: x.clone(), others=(here,))

@@ -129,7 +129,8 @@ def see_ours(scene: Scene, number: int, trial: Trial) -> tuple[Seen, ...]:
 
     It is played once, to its end, and remembered under all that changes rounding or rules.
     """
-    rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), following(trial.device)
+    devices = trial.device, *trial.others
+    rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), following(devices)
     return remember(scene, number, trial.signature, trial.device, trial.others, trial.seeds[0], rounding)
 
 
@@ -147,10 +148,10 @@ def remember(
     return tuple(found)
 
 
-def following(device: torch.device) -> str:
-    """Return whose rules a simulated device follows."""
+def following(devices: Sequence[torch.device]) -> str:
+    """Return whose rules the simulated ones among some devices follow."""
     simulator = sys.modules.get("devlab.sim")  # looked up, not imported, as a real device has no need of it
-    return simulator.following() if device.type == "sim" else ""
+    return simulator.following() if any(device.type == "sim" for device in devices) else ""
 
 
 def bring_home(thing: Seen) -> Seen:
