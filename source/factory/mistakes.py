@@ -95,25 +95,19 @@ def find_entry(one: scenes.Scene, trial: Trial) -> tuple | None:
 
     Return None where nothing differs, or where what ends the scene has words of its own.
     """
-    ours, seen, differs = scenes.see_ours(one, 0, trial), [], None
+    ours = scenes.see_ours(one, trial)
     fresh_defaults()
     with (
         contextlib.closing(scenes.see(one, trial)) as mine,
         contextlib.closing(scenes.see_later(one, trial)) as rest,
     ):
         try:
-            for thing in mine:
-                if thing.must:
-                    scenes.compare(thing, thing)
-                    continue
-                seen.append(thing)
-                if differs := scenes.find_difference(seen, ours):
-                    break
+            seen, differs = scenes.find_difference(mine, ours)
         except Exception:
             return None
         if not differs or len(seen) > len(ours):
             return None
-        theirs = ours[len(seen) - 1]
+        thing, theirs = seen[-1], ours[len(seen) - 1]
         right = theirs.value if thing.right is None else thing.right
         slip = known.make_print(thing.value, trial, right, thing.within)
         later = [
@@ -121,10 +115,8 @@ def find_entry(one: scenes.Scene, trial: Trial) -> tuple | None:
             for _, what in zip(range(known.LATER), known.see_on(mine, rest), strict=False)
         ]
     kept = known.make_print(right, trial)
-    if kept[0] == "tensor":
-        kept[1] = kept[3] = (
-            None  # our own answer's numbers tell whether the inputs are the same, wherever it is
-        )
+    if kept[0] == "tensor":  # our own numbers tell whether the inputs are the same, wherever they are
+        kept[1] = kept[3] = None
     return known.name_place(seen, trial), differs.headline, kept, slip, later
 
 

@@ -29,12 +29,12 @@ from devlab.checks.verbs import causes
 
 
 class Scene(NamedTuple):
-    """A row that is a scene; the learner's answer has to agree with one of `ours`."""
+    """A row that is a scene; the learner's answer has to be seen as `ours` is."""
 
     exercise: Exercise
     label: str
     program: Callable[[Trial], Iterator]
-    ours: tuple[Callable, ...]
+    ours: Callable
     asked: str
 
     @property
@@ -45,7 +45,7 @@ class Scene(NamedTuple):
 
 def scene(
     exercise: Exercise,
-    ours: Callable | tuple[Callable, ...],
+    ours: Callable,
     label: str,
     asked: str = "",
     only: str | None = None,
@@ -66,7 +66,7 @@ def scene(
     """
 
     def add(program: Callable) -> Callable:
-        made = Scene(exercise, label, program, ours if isinstance(ours, tuple) else (ours,), asked)
+        made = Scene(exercise, label, program, ours, asked)
         judge = functools.wraps(program)(lambda trial: play(made, trial))
         exercise.rows += (Row(label, judge, only, made),)
         return program
@@ -75,37 +75,40 @@ def scene(
 
 
 def play(scene: Scene, trial: Trial) -> None:
-    """Expect the learner's answer to be seen as ours is, or as one of ours; raises the Mismatch."""
-    left = [see_ours(scene, number, trial) for number in range(len(scene.ours))]
+    """Expect the learner's answer to be seen as ours is; raises the Mismatch."""
+    ours = see_ours(scene, trial)
     fresh_defaults()
-    seen: list[Seen] = []
     # The generator is closed here, so that its `with` blocks do not end while a traceback holds them.
     with contextlib.closing(see(scene, trial)) as mine:
-        for thing in mine:
-            if thing.must:  # has no place among the others: an answer may go on longer than ours does
-                compare(thing, thing)
-                continue
-            seen.append(thing)
-            found = [find_difference(seen, ours) for ours in left]
-            if all(found):
-                replays = trial.caller.replays  # a replay has no answer to look at more closely
-                raise found[0] if replays else name_mistake(scene, seen, left[0], found[0], mine, trial)
-            left = [ours for ours, differs in zip(left, found, strict=True) if not differs]
-    if len(seen) < len(left[0]):
-        raise Mismatch("the program ended early", left[0][len(seen)].what, "nothing more")
+        seen, found = find_difference(mine, ours)
+        if found and not trial.caller.replays:  # a replay has no answer to look at more closely
+            found = name_mistake(scene, seen, ours, found, mine, trial)
+    if found:
+        raise found
 
 
-def find_difference(seen: Sequence[Seen], ours: Sequence[Seen]) -> Mismatch | None:
-    """Return how the last thing seen differs from the thing at the same place of ours, if it does."""
-    try:
-        compare(seen[-1], ours[len(seen) - 1] if len(seen) <= len(ours) else None)
-    except Mismatch as found:
-        return found
-    return None
+def find_difference(mine: Iterator[Seen], ours: Sequence[Seen]) -> tuple[list[Seen], Mismatch | None]:
+    """Compare what is seen as it comes; return it, and how the last thing differs from ours, if it does.
+
+    Raises Mismatch for something that has to be so and is not, and where the program ends before ours does.
+    """
+    seen: list[Seen] = []
+    for thing in mine:
+        if thing.must:  # has no place among the others: an answer may go on longer than ours does
+            compare(thing, thing)
+            continue
+        seen.append(thing)
+        try:
+            compare(thing, ours[len(seen) - 1] if len(seen) <= len(ours) else None)
+        except Mismatch as found:
+            return seen, found
+    if len(seen) < len(ours):
+        raise Mismatch("the program ended early", ours[len(seen)].what, "nothing more")
+    return seen, None
 
 
 def name_mistake(
-    scene: Scene, seen: list[Seen], ours: list[Seen], found: Mismatch, rest: Iterator, trial: Trial
+    scene: Scene, seen: list[Seen], ours: Sequence[Seen], found: Mismatch, rest: Iterator, trial: Trial
 ) -> Mismatch:
     """Return what was found, with the words for the known mistake that is seen to do the same, if any."""
     call, situation, words = trial.last_call, trial.situation, ""
@@ -124,25 +127,25 @@ def name_mistake(
     return found
 
 
-def see_ours(scene: Scene, number: int, trial: Trial) -> tuple[Seen, ...]:
-    """Return what the scene sees of an answer of ours on the trial's device, with the trial's inputs.
+def see_ours(scene: Scene, trial: Trial) -> tuple[Seen, ...]:
+    """Return what the scene sees of our own answer on the trial's device, with the trial's inputs.
 
     It is played once, to its end, and remembered under all that changes rounding or rules.
     """
     devices = trial.device, *trial.others
     rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), following(devices)
-    return remember(scene, number, trial.signature, trial.device, trial.others, trial.seeds[0], rounding)
+    return remember(scene, trial.signature, trial.device, trial.others, trial.seeds[0], rounding)
 
 
 @functools.cache  # the memory of this is out of a submission's reach, as a dict's is not
 def remember(
-    scene: Scene, number: int, signature: str, device: torch.device, others: tuple, seed: int, rounding: tuple
+    scene: Scene, signature: str, device: torch.device, others: tuple, seed: int, rounding: tuple
 ) -> tuple[Seen, ...]:
-    """Play an answer of ours as a trial of these facts, and return what the scene sees of it."""
+    """Play our own answer as a trial of these facts, and return what the scene sees of it."""
     fresh_defaults()
     found = []
     with contextlib.suppress(Skip):  # the learner's play meets what this machine cannot show, and says so
-        for thing in see(scene, Trial(scene.ours[number], signature, device, others, seed)):
+        for thing in see(scene, Trial(scene.ours, signature, device, others, seed)):
             if not thing.must:
                 found.append(bring_home(thing))
     return tuple(found)
