@@ -27,6 +27,21 @@ def empty_memory():
     accounts.allocators[:] = used
 
 
+@pytest.fixture
+def one_accelerator():
+    """A machine with one simulated device, which has one more in other tests."""
+    from devlab import sim
+    from devlab.devices import bench
+    from devlab.sim import data
+
+    sim.enable()
+    count = sim.device_count()
+    data.set_count(1)
+    assert [str(device) for device in bench()] == ["cpu", "sim:0"]
+    yield
+    data.set_count(count)
+
+
 @pytest.fixture(scope="module")
 def browser():
     """Start the browser for one module."""

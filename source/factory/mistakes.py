@@ -79,7 +79,7 @@ def add_entry(
             return
     if found:
         place, headline, right, slip, later = found
-        said = answer.fragment if isinstance(answer.fragment, str) else answer.fragment[0]
+        said = answer.fragments[0]
         if "{" in said and device != DEVICES[1]:
             return  # the bank's names are those of a verdict about the first accelerator
         if said in known.strip_devices(headline, trial):
@@ -140,10 +140,10 @@ def are_near(mine: list | str | None, theirs: list | str | None) -> bool:
     if mine[2] != theirs[2] or None in (mine[4], theirs[4]):
         return mine == theirs
     numbers, others = (dict(zip(kept[5], kept[4], strict=True)) for kept in (mine, theirs))
-    return all(near(number, others[place]) for place, number in numbers.items() if place in others)
+    return all(is_near(number, others[place]) for place, number in numbers.items() if place in others)
 
 
-def near(one: float | str, other: float | str) -> bool:
+def is_near(one: float | str, other: float | str) -> bool:
     """Tell whether two numbers of prints are within a twentieth."""
     return one == other or (
         str not in (type(one), type(other)) and abs(one - other) <= 0.05 * max(1, abs(one))

@@ -16,6 +16,9 @@ OLD_CHIPS = (
     "of branch 580, the last that knows them, with NVIDIA's proprietary kernel modules, not the open ones"
 )
 
+# The chips of NVIDIA's Jetson, which by PyTorch's table run no kernels but their own.
+JETSON = ("5.3", "6.2", "7.2", "8.7", "10.1")
+
 # The oldest macOS on which torch 2.13 uses Apple's GPU.
 OLDEST_MACOS = (14,)
 
@@ -261,7 +264,7 @@ def _build_for(capability: str) -> str:
         return (
             f"install the build of PyTorch for CUDA {' or '.join(builds)}, which holds kernels for this chip"
         )
-    if capability in ("5.3", "6.2", "7.2", "8.7", "10.1"):
+    if capability in JETSON:
         return "install the PyTorch that NVIDIA builds for Jetson; PyTorch's own builds leave this chip out"
     return "no present build of PyTorch has kernels for this chip; the course simulates a GPU instead"
 

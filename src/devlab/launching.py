@@ -76,6 +76,11 @@ class Launcher:
         self._server: subprocess.Popen | None = None
         atexit.register(self.end)
 
+    @property
+    def limit(self) -> float:
+        """Return the seconds after which a process is ended; where there is no fork, it must import first."""
+        return self.seconds + (0 if FORKS else STARTING)
+
     def run(self, code: str, count: int, variables: dict[str, str], folder: str = "") -> list[int | None]:
         """Run Python code in a process for each rank; return exit statuses, None where a process was ended.
 
@@ -90,7 +95,7 @@ class Launcher:
             files = [f"{folder}/{kind}{rank}" if folder else os.devnull for kind in ("said", "errors")]
             ranks.append((code, {**os.environ, **variables, **own}, files))
         if not FORKS:
-            return watch([_spawn(*rank) for rank in ranks], self.seconds + STARTING)
+            return watch([_spawn(*rank) for rank in ranks], self.limit)
         with self._lock:
             server, guard = self.wake(), threading.Timer(self.seconds + STARTING, self.end)
             guard.start()

@@ -12,22 +12,7 @@ from bank import Answer, all_answers, banks, load
 from checks.test_banks import misjudged, of_a_kind
 from other_rounding import OtherRounding
 
-from devlab import sim
 from devlab.checks.exercise import find
-from devlab.devices import bench
-from devlab.sim import data
-
-
-@pytest.fixture
-def one_accelerator():
-    """A machine with one simulated device, which has one more in other tests."""
-    sim.enable()
-    count = sim.device_count()
-    data.set_count(1)
-    assert [str(device) for device in bench()] == ["cpu", "sim:0"]
-    yield
-    data.set_count(count)
-
 
 FEW = 2  # right answers of a bank, which differ in approach
 

@@ -15,11 +15,9 @@ import pytest
 from bank import ANSWERS, Answer, load
 from other_rounding import OtherRounding
 
-from devlab import sim
 from devlab.checks import scenes
 from devlab.checks.exercise import find
 from devlab.checks.judge import judge, same_words
-from devlab.sim import data
 from devlab.watching.record import NOWHERE, Events, Synchronization, When
 from factory import mistakes
 
@@ -38,18 +36,11 @@ def see_more_waits(events: Events) -> list[Synchronization]:
 @contextlib.contextmanager
 def unseen_device() -> Iterator[None]:
     """Judge on an accelerator with a rounding and waits of its own, which our own answer meets as well."""
-    sim.enable()
-    count = sim.device_count()
-    data.set_count(1)
     scenes.remember.cache_clear()
     try:
-        with (
-            OtherRounding(),
-            mock.patch.object(Events, "synchronizations", property(see_more_waits)),
-        ):
+        with OtherRounding(), mock.patch.object(Events, "synchronizations", property(see_more_waits)):
             yield
     finally:
-        data.set_count(count)
         scenes.remember.cache_clear()
 
 
@@ -80,7 +71,7 @@ def divide(name: str) -> tuple[list[Answer], list[Answer]]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_right_answers_pass_and_no_name_is_wrong(name):
+def test_right_answers_pass_and_no_name_is_wrong(one_accelerator, name):
     """Of each bank two right answers, and a wrong one of each row."""
     assert not judge_there(divide(name)[0])
 
@@ -88,6 +79,6 @@ def test_right_answers_pass_and_no_name_is_wrong(name):
 # Thorough, for the names of a table hang on the same numbers in every row.
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TABLES)
-def test_no_name_of_a_bank_is_wrong(name):
+def test_no_name_of_a_bank_is_wrong(one_accelerator, name):
     """The same of the other answers."""
     assert not judge_there(divide(name)[1])

@@ -10,7 +10,7 @@ import types
 import pytest
 import torch
 
-from devlab.checks import calls, exercise, expect, pretend, result
+from devlab.checks import calls, exercise, expect, known, pretend, result, scenes
 from devlab.checks.trial import Trial
 from devlab.classroom.engine import worker
 from devlab.classroom.engine.seal import APART, KEPT, OFFSET, Seal, Versions, _places
@@ -38,6 +38,8 @@ def always(*_, **__):
     [
         (expect, "equal"),
         (expect, "ROUNDING"),
+        (scenes, "remember"),
+        (known, "read"),
         (calls, "Snapshot"),
         (calls.Snapshot, "require_untouched"),
         (result.Outcome, "FAILED"),

@@ -59,6 +59,18 @@ def test_an_allowed_region_may_wait_and_the_rest_may_not():
             x.sum().item()
 
 
+def test_an_allowed_region_ends_as_it_began():
+    """Within another one the host may go on waiting, and after the block nothing is watched again."""
+    x = torch.ones(3, device=SIM)
+    with devlab.no_sync() as quiet, quiet.allowed():
+        with quiet.allowed():
+            x.sum().item()
+        x.sum().item()
+    with quiet.allowed():
+        x.sum().item()
+    assert not quiet.open
+
+
 def test_a_warning_names_the_learners_line_once():
     """With `warn` the program goes on, and the line is the learner's, in this file."""
     x = torch.ones(3, device=SIM)

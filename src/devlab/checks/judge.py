@@ -76,7 +76,10 @@ def _outcome(finding: Finding, told: set[tuple]) -> Outcome:
     if finding.outcome in STOPPED:
         if finding.assumed or finding.cause in told or (finding.named is False and NAMED in told):
             return Outcome.NOT_REACHED
-        told |= {cause for cause in (finding.cause, finding.named and NAMED) if cause}
+        if finding.cause:
+            told.add(finding.cause)
+        if finding.named:
+            told.add(NAMED)
     return finding.outcome
 
 

@@ -114,7 +114,7 @@ def name_mistake(
     call, situation, words = trial.last_call, trial.situation, ""
     try:
         if trial.seeds[0]:  # the table was made with the numbers of seed 0, and a grader asks for others
-            play(scene, beside(trial, trial.answer, seed=0))
+            play(scene, begin_anew(trial, 0))
         with contextlib.closing(see_later(scene, trial)) as later, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a scene goes on with what its own first difference forbids
             words = known.read(scene.table).find_words(scene.label, seen, ours, (rest, later), trial)
@@ -133,7 +133,7 @@ def see_ours(scene: Scene, trial: Trial) -> tuple[Seen, ...]:
     It is played once, to its end, and remembered under all that changes rounding or rules.
     """
     devices = trial.device, *trial.others
-    rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), following(devices)
+    rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), name_rules(devices)
     return remember(scene, trial.signature, trial.device, trial.others, trial.seeds[0], rounding)
 
 
@@ -151,7 +151,7 @@ def remember(
     return tuple(found)
 
 
-def following(devices: Sequence[torch.device]) -> str:
+def name_rules(devices: Sequence[torch.device]) -> str:
     """Return whose rules the simulated ones among some devices follow."""
     simulator = sys.modules.get("devlab.sim")  # looked up, not imported, as a real device has no need of it
     return simulator.following() if any(device.type == "sim" for device in devices) else ""
@@ -164,14 +164,15 @@ def bring_home(thing: Seen) -> Seen:
     return thing._replace(value=on_cpu(thing.value).clone(), home=thing.value.device)
 
 
-def beside(trial: Trial, answer: Callable, seed: int | None = None) -> Trial:
-    """Return a trial of another answer on the same device, with the same inputs unless a seed is given."""
-    seed = trial.seeds[0] if seed is None else seed
-    return Trial(answer, trial.signature, trial.device, trial.others, seed)
+def begin_anew(trial: Trial, seed: int) -> Trial:
+    """Return another trial of the same answer on the same device, with the inputs of a seed."""
+    return Trial(trial.answer, trial.signature, trial.device, trial.others, seed)
 
 
 def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
-    """Yield what a scene sees of an answer, to be looked at at once; each step has a time limit of its own.
+    """Yield what a scene sees of an answer, which must be compared before the scene goes on.
+
+    Each step has a time limit of its own.
 
     What is raised in the learner's own lines comes out as AnswerRaised.
     """
@@ -198,13 +199,12 @@ def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
 
 def see_later(scene: Scene, trial: Trial) -> Iterator[Seen]:
     """Yield what the later scenes of the exercise see of the answer, which tells two mistakes apart."""
-    side = "cpu" if trial.device.type == "cpu" else "accelerator"
     rows = scene.exercise.rows
     for row in rows[[row.scene for row in rows].index(scene) + 1 :]:
-        if row.scene and row.only in (None, side):
+        if row.scene and row.applies_to(trial.device):
             fresh_defaults()
             with contextlib.suppress(Exception):
-                yield from see(row.scene, beside(trial, trial.answer))
+                yield from see(row.scene, begin_anew(trial, trial.seeds[0]))
 
 
 def compare(mine: Seen, ours: Seen | None) -> None:

@@ -96,7 +96,7 @@ def _run_once(request: bytes, count: int) -> list[Report]:
 
 def _read_report(path: Path, status: int | None) -> Report:
     if status is None:
-        return Report(kind="late", error=f"still running after {LONGEST} seconds")
+        return Report(kind="late", error=f"still running after {_launcher.limit} seconds")
     try:
         return Report(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

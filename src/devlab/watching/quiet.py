@@ -24,11 +24,11 @@ class Quiet(Log):
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
         """Let the host wait in a block within the block; nothing that happens there is counted."""
-        self.open = False
+        before, self.open = self.open, False
         try:
             yield
         finally:
-            self.open = True
+            self.open = before
 
     def transfer(self, copy: Copy, when: When) -> None:
         """Count a copy, and refuse one for which the host waits."""
@@ -60,7 +60,8 @@ def no_sync(*, warn: bool = False) -> Quiet:
 
     The error comes at the line, once its wait is over; with `warn` it is a warning. What waits is what
     `devlab.watch()` counts: reads of values, calls of `synchronize()`, and copies that block, from pageable
-    memory too. `torch.cuda.set_sync_debug_mode` does the same on CUDA alone, for the whole program.
+    memory too. PyTorch's own `torch.cuda.set_sync_debug_mode` is for CUDA alone and for the whole program,
+    and does not cover every operation, as its documentation says.
 
     Raises:
         HostWaited: at the line that makes the host wait.

@@ -143,7 +143,9 @@ def paint(lane: Iterable[Span], total: float, columns: int) -> list[str]:
     for share in shares:
         idle = max(0.0, 1.0 - sum(share.values()))
         owed.update(share | {"": idle})
-        states = [*share, *[""] * (idle > NEAR and (not share or bool(painted and painted[-1])))]
+        states = list(share) or [""]
+        if idle > NEAR and painted and painted[-1]:
+            states.append("")
         painted.append(max(states, key=owed.__getitem__))
         owed[painted[-1]] -= 1.0
     return painted

@@ -2,6 +2,7 @@
 
 import builtins
 import ctypes
+import functools
 import inspect
 import operator
 import struct
@@ -250,6 +251,7 @@ OWN += ("devlab.classroom.engine",)
 MOVES = frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
+CALLABLE += (type(functools.cache(len)),)  # a function that remembers what it returned
 VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
 # By these calls a submission could find the channel of its verdict, or rewrite code in place.
 REFUSED = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})

@@ -66,7 +66,7 @@ def gaps_filled(module, size: int, device: torch.device) -> Iterator[None]:
         module.empty_cache()
 
 
-def say_bytes(trial, *functions: Callable, shelf: Sequence[int] | None = None, mountain: int = 0):
+def see_bytes(trial, *functions: Callable, shelf: Sequence[int] | None = None, mountain: int = 0):
     """See what the answer says that each function does to the account of the trial's device.
 
     Each function is called once before, which raises the peak; a tensor of `mountain` float32 numbers, made
@@ -95,7 +95,7 @@ def say_bytes(trial, *functions: Callable, shelf: Sequence[int] | None = None, m
             with alone:
                 module.reset_peak_memory_stats(trial.device)
                 ready(function)()
-                if function is large:  # it shall need a segment of its own again
+                if function is large:  # the second run must not find its segment in the cache
                     module.empty_cache()
                 floats(mountain, trial.device)
                 fn = ready(function)

@@ -10,7 +10,7 @@ from devlab.lessons.lesson_08_memory import (
     large,
     lesson,
     nothing,
-    say_bytes,
+    see_bytes,
 )
 
 bytes_kept = lesson.exercise(
@@ -73,23 +73,23 @@ def large_steps_small_result(device):
 @scene(bytes_kept, ours, "what the result holds, block by block", only="accelerator")
 def kept_by_the_result(t):
     tensors = map(one_tensor_of, (1, 129 + t.seeds[1], 30_000))
-    yield from say_bytes(t, *tensors, many_small_tensors, a_dict_of_tensors, nothing, large)
+    yield from see_bytes(t, *tensors, many_small_tensors, a_dict_of_tensors, nothing, large)
 
 
 @scene(bytes_kept, ours, "and what it keeps alive besides", only="accelerator")
 def kept_besides(t):
-    yield from say_bytes(t, a_loss_with_its_graph, a_view_of_something_large, a_function_that_holds_a_tensor)
-    yield from say_bytes(t, append_to_a_shelf, shelf=())
+    yield from see_bytes(t, a_loss_with_its_graph, a_view_of_something_large, a_function_that_holds_a_tensor)
+    yield from see_bytes(t, append_to_a_shelf, shelf=())
 
 
 @scene(bytes_kept, ours, "not what was freed meanwhile", only="accelerator")
 def not_what_was_freed(t):
-    yield from say_bytes(t, large_steps_small_result)
-    yield from say_bytes(t, free_much_and_make_little, shelf=(60_001, 8000))
+    yield from see_bytes(t, large_steps_small_result)
+    yield from see_bytes(t, free_much_and_make_little, shelf=(60_001, 8000))
 
 
 @scene(bytes_kept, ours, "on that device alone", only="accelerator")
 def kept_on_that_device(t):
     for there in t.others:
-        yield from say_bytes(t, in_two_places(there), one_tensor_of(9001, there))
+        yield from see_bytes(t, in_two_places(there), one_tensor_of(9001, there))
     t.second()

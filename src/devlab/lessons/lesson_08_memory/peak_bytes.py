@@ -10,7 +10,7 @@ from devlab.lessons.lesson_08_memory import (
     large,
     lesson,
     nothing,
-    say_bytes,
+    see_bytes,
 )
 
 peak_bytes = lesson.exercise(
@@ -59,12 +59,12 @@ def the_most_at_once(t):
         y = x + 1
         return y[:10].clone()
 
-    yield from say_bytes(t, two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing, large)
+    yield from see_bytes(t, two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing, large)
 
 
 @scene(peak_bytes, ours, "above what was there before", only="accelerator")
 def above_what_was_there(t):
-    yield from say_bytes(t, free_much_and_make_little, double_a_shelf, shelf=(60_001,))
+    yield from see_bytes(t, free_much_and_make_little, double_a_shelf, shelf=(60_001,))
 
 
 @scene(peak_bytes, ours, "an earlier peak does not count", only="accelerator")
@@ -72,11 +72,11 @@ def earlier_peak(t):
     def a_hill(device):
         return floats(8001 + t.seeds[2], device)
 
-    yield from say_bytes(t, a_hill, mountain=200_003)
+    yield from see_bytes(t, a_hill, mountain=200_003)
 
 
 @scene(peak_bytes, ours, "on that device alone", only="accelerator")
 def peak_on_that_device(t):
     for there in t.others:
-        yield from say_bytes(t, in_two_places(there), mountain=100_003)
+        yield from see_bytes(t, in_two_places(there), mountain=100_003)
     t.second()
