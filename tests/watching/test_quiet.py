@@ -35,6 +35,14 @@ def test_each_wait_is_refused_with_its_cause(cause):
     assert str(found.value).startswith(f"{cause} makes the host wait for sim:0, in a block")
 
 
+def test_the_traceback_ends_at_the_learners_line():
+    """What devlab and PyTorch do below it tells a learner nothing."""
+    x = torch.ones(3, device=SIM)
+    with pytest.raises(HostWaited) as found, devlab.no_sync():
+        x.sum().item()
+    assert found.traceback[-1].path.name == "test_quiet.py"
+
+
 def test_work_that_only_launches_is_left_alone():
     """A training step whose loss stays on the device, copies from pinned memory, and anything on the CPU."""
     model = torch.nn.Linear(4, 2).to(SIM)

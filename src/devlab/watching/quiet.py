@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
+from devlab.checks.calls import is_learners
 from devlab.watching.record import Copy, When, learners_line, state
 from devlab.watching.watch import Log
 
@@ -20,6 +21,14 @@ class Quiet(Log):
     def __init__(self, warn: bool):
         super().__init__()
         self.warn = warn
+
+    def __exit__(self, kind, error, traceback) -> None:
+        super().__exit__(kind, error, traceback)
+        if kind is HostWaited:
+            last = traceback
+            while traceback := traceback.tb_next:
+                last = traceback if is_learners(traceback.tb_frame.f_code.co_filename) else last
+            last.tb_next = None  # the frames below the learner's line are devlab's and PyTorch's
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
