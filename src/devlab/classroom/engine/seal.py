@@ -251,7 +251,6 @@ OWN += ("devlab.classroom.engine",)
 MOVES = frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
-CALLABLE += (type(functools.cache(len)),)  # a function that remembers what it returned
 VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
 # By these calls a submission could find the channel of its verdict, or rewrite code in place.
 REFUSED = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
@@ -402,7 +401,8 @@ def _tables(places: Mapping[str, object]) -> dict[str, dict]:
 
 
 def _is_fixed(key: str, value: object) -> bool:
-    return isinstance(value, CALLABLE) or key.isupper()
+    # Cached functions count in devlab alone: a pretended machine replaces torch.get_device_module.
+    return isinstance(value, (*CALLABLE, functools._lru_cache_wrapper)) or key.isupper()
 
 
 def _list_names(places: Mapping[str, object]) -> set[str]:
