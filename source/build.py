@@ -5,6 +5,8 @@ Before that, each exercise's table of known mistakes is made from its bank of an
 source/lessons/NN_name.py    ->  notebooks/NN_name.ipynb   executed
 source/exercises/NN_name.py  ->  solutions/NN_name.ipynb   executed
                                  exercises/NN_name_exercises.ipynb   solutions cleared, not executed
+
+Last come the pictures for readers without a kernel, docs/gallery.html and docs/images/a_gigabyte.svg.
 """
 
 import argparse
@@ -58,6 +60,21 @@ def build_tables(*, force: bool = False) -> None:
             print(f"{'built':<11} {table.relative_to(ROOT).as_posix()}", flush=True)
 
 
+def build_pictures(*, force: bool = False) -> None:
+    """Bring the gallery and the README's moving picture up to date, a printed line for each that was made."""
+    os.environ["DEVLAB_DEVICE"] = "sim"  # before the explorers look for devices, as for the notebooks
+    from factory import gallery, moving
+
+    page = ROOT / "docs" / "gallery.html"
+    if force or not page.exists() or not gallery.is_current(page.read_text("utf-8")):
+        _write(page, gallery.make_gallery())
+        print(f"{'built':<11} {page.relative_to(ROOT).as_posix()}", flush=True)
+    picture, text = ROOT / moving.PICTURE, moving.make_picture()
+    if not picture.exists() or picture.read_text("utf-8") != text:
+        _write(picture, text)
+        print(f"{'built':<11} {moving.PICTURE}", flush=True)
+
+
 def _write(path: Path, text: str) -> None:
     """Replace a file whole: an interrupted build leaves the old notebook, never half of the new one."""
     path.parent.mkdir(exist_ok=True)
@@ -78,7 +95,11 @@ def main() -> int:
     if options.tables:
         return 0
     try:
-        return 1 if build(ROOT, force=options.force, only=options.only) else 0
+        if build(ROOT, force=options.force, only=options.only):
+            return 1
+        if not options.only:
+            build_pictures(force=options.force)
+        return 0
     except SourceError as error:
         print(f"failed      {error}", file=sys.stderr)
         return 1

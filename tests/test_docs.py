@@ -31,3 +31,15 @@ def test_the_examples_of_a_page_run(page):
 def test_the_instruments_have_pages():
     """Each instrument has a page with runnable examples."""
     assert {"watch", "explain", "time_op", "memory", "doctor"} <= {page.stem for page in PAGES}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_opens_with_what_its_reader_can_do_afterwards(page):
+    """The summary apart, which is a sheet for the wall."""
+    if page.stem != "summary":
+        assert page.read_text(encoding="utf-8").split("\n\n")[1].startswith("After this page you ")
+
+
+def test_the_readme_is_read_in_a_few_minutes():
+    """It has at most 900 words; what does not fit there stands in docs/."""
+    assert len((DOCS.parent / "README.md").read_text(encoding="utf-8").replace("|", " ").split()) <= 900
