@@ -143,7 +143,7 @@ def explore_views(explorer: Explorer, most: int = MOST) -> tuple[list[dict], lis
 
     The first view comes first, and the views nearest to it follow, at most `most` in all.
     """
-    live = Live(explorer, explorer.name)
+    live = Live(explorer, "")
     views, answers, numbers = [live.view], [], {(explorer.state, ""): 0}
     waiting = deque([explorer.state])
     while waiting:
