@@ -388,25 +388,6 @@ def at_once(trial: Trial, *args: object, what: str = "{result}", values: str = "
     return got
 
 
-# Bytes of modelled work, which last a millisecond on the simulated device and no time on the host.
-MODELLED_WORK = 300_000_000
-
-
-def keep_busy(device: torch.device) -> None:
-    """Give a device work that lasts milliseconds, so that a copy out of it has to wait its turn.
-
-    >>> keep_busy(torch.device("cpu"))
-    """
-    if device.type == "sim":
-        from devlab.sim import clock  # here, so that importing devlab does not import the simulator
-
-        clock.launch(device.index, MODELLED_WORK)
-    elif device.type != "cpu":
-        x = torch.ones(2048, 2048, device=device)
-        for _ in range(20):
-            x = x @ x
-
-
 def _is_on_host(value: object) -> bool:
     return isinstance(value, numpy.ndarray) or (isinstance(value, torch.Tensor) and value.is_cpu)
 

@@ -3,7 +3,8 @@
 import torch
 
 from devlab.checks import cases, expect
-from devlab.checks.verbs import Same, at_once, counts, keep_busy
+from devlab.checks.late_copies import keep_busy
+from devlab.checks.verbs import Same, at_once, counts
 from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers import lesson, numbers_of
 
