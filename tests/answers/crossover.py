@@ -42,7 +42,10 @@ def or_equal(sizes, cpu_times, device_times, transfer_times):
     return next((s for s, c, d, t in rows if d + t <= c), None)
 
 
-@wrong("that is the last size at which the device wins", row="the first size where the device wins")
+@wrong(
+    "that is the last size at which the device wins, and the first is asked",
+    row="the first size where the device wins",
+)
 def last(sizes, cpu_times, device_times, transfer_times):
     rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
     wins = [s for s, c, d, t in rows if d + t < c]
@@ -54,7 +57,10 @@ def nothing(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("that is the place in the list", row="the first size where the device wins")
+@wrong(
+    "that is the place in the list, and the size that stands there is asked",
+    row="the first size where the device wins",
+)
 def index(sizes, cpu_times, device_times, transfer_times):
     rows = enumerate(zip(cpu_times, device_times, transfer_times, strict=True))
     return next((i for i, (c, d, t) in rows if d + t < c), None)
@@ -66,13 +72,16 @@ def the_largest_at_least(sizes, cpu_times, device_times, transfer_times):
     return next((s for s, c, d, t in rows if d + t < c), sizes[-1] if sizes else None)
 
 
-@wrong("not the first size", row="the first size where the device wins")
+@wrong(
+    "not the first size at which the device wins, with its transfer",
+    row="the first size where the device wins",
+)
 def transfers_both_ways(sizes, cpu_times, device_times, transfer_times):
     rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
     return next((s for s, c, d, t in rows if d + 3 * t < c), None)
 
 
-@wrong("the first win counts", row="the first size where the device wins")
+@wrong("the first win counts, though a later size loses again", row="the first size where the device wins")
 def wins_ever_after(sizes, cpu_times, device_times, transfer_times):
     found = None
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
@@ -96,7 +105,10 @@ def rounded_times(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("on the CPU's side of the comparison", row="the transfer counts")
+@wrong(
+    "the transfers are on the CPU's side of the comparison: the device pays for them",
+    row="the transfer counts",
+)
 def transfer_to_the_cpu(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
         if d < c + t:
@@ -104,7 +116,10 @@ def transfer_to_the_cpu(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("only the first size was looked at", row="the first size where the device wins")
+@wrong(
+    "only the first size was looked at: `return None` belongs after the loop",
+    row="the first size where the device wins",
+)
 def gives_up_at_once(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
         if d + t < c:
@@ -113,7 +128,10 @@ def gives_up_at_once(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("the comparison is the wrong way round", row="the first size where the device wins")
+@wrong(
+    "the comparison is the wrong way round: it finds where the CPU wins",
+    row="the first size where the device wins",
+)
 def cpu_wins(sizes, cpu_times, device_times, transfer_times):
     for i in range(len(sizes)):
         if cpu_times[i] < device_times[i] + transfer_times[i]:
@@ -121,7 +139,10 @@ def cpu_wins(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("the device gains most", row="the first size where the device wins")
+@wrong(
+    "that is where the device gains most, and the first win is asked",
+    row="the first size where the device wins",
+)
 def the_largest_gain(sizes, cpu_times, device_times, transfer_times):
     best = [
         (c - d - t, s) for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False)
@@ -129,7 +150,10 @@ def the_largest_gain(sizes, cpu_times, device_times, transfer_times):
     return max(best)[1] if best and max(best)[0] > 0 else None
 
 
-@wrong("their sum counts", row="an equal time is no win")
+@wrong(
+    "device and transfer were each compared with the CPU by itself: their sum counts",
+    row="an equal time is no win",
+)
 def each_by_itself(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
         if d < c and t < c:
@@ -176,7 +200,10 @@ def sorted_together(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("the list was halved again and again", row="the first size where the device wins")
+@wrong(
+    "the list was halved again and again, which misses a win that is lost at a later size",
+    row="the first size where the device wins",
+)
 def by_bisection(sizes, cpu_times, device_times, transfer_times):
     import bisect
 
@@ -185,7 +212,10 @@ def by_bisection(sizes, cpu_times, device_times, transfer_times):
     return sizes[place] if place < len(sizes) else None
 
 
-@wrong("the sizes were sorted, and their times stayed", row="measured in any order, some sizes did not fit")
+@wrong(
+    "the sizes were sorted, and their times stayed in the order in which they were",
+    row="measured in any order, some sizes did not fit",
+)
 def sizes_sorted_alone(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sorted(sizes), cpu_times, device_times, transfer_times, strict=True):
         if d + t < c:
@@ -193,7 +223,10 @@ def sizes_sorted_alone(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("a size that did not fit on the CPU was left out", row="measured in any order, some sizes did not fit")
+@wrong(
+    "a size that did not fit on the CPU was left out, and there the device wins",
+    row="measured in any order, some sizes did not fit",
+)
 def finite_times_only(sizes, cpu_times, device_times, transfer_times):
     from math import isfinite
 
@@ -203,7 +236,10 @@ def finite_times_only(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("neither fits", row="measured in any order, some sizes did not fit")
+@wrong(
+    "at size 512 neither fits, so the device does not win",
+    row="measured in any order, some sizes did not fit",
+)
 def unfit_on_the_cpu_is_enough(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
         if c == float("inf") or d + t < c:
@@ -233,3 +269,17 @@ def with_the_shortest_transfer(sizes, cpu_times, device_times, transfer_times):
         if there + min(transfer_times) < cpu:
             return size
     return None
+
+
+@wrong("the transfers were counted twice", row="the transfer counts")
+def each_transfer_there_and_back(sizes, cpu_times, device_times, transfer_times):
+    rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
+    return next((s for s, c, d, t in rows if d + 2 * t < c), None)
+
+
+@wrong(
+    "the device's times were compared as if they were the CPU's", row="the first size where the device wins"
+)
+def the_cpu_with_transfers(sizes, cpu_times, device_times, transfer_times):
+    rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
+    return next((s for s, c, d, t in rows if c + t < d), None)

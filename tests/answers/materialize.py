@@ -79,7 +79,8 @@ def only_parameters_on_meta(build, state, device):
     def registered(module, name, parameter):
         if parameter is None or parameter.is_meta:
             return parameter
-        return nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+        there = torch.empty_like(parameter, device="meta")
+        return nn.Parameter(there, requires_grad=parameter.requires_grad)
 
     handle = nn.modules.module.register_module_parameter_registration_hook(registered)
     try:
@@ -94,6 +95,13 @@ def only_parameters_on_meta(build, state, device):
     for name, values in real.items():
         model.get_buffer(name).copy_(values)
     return model
+
+
+@right
+def only_parameters_on_meta_and_the_rest_made_there(build, state, device):
+    """The device computes the buffers, and may round their last digits in its own way."""
+    with torch.device(device):
+        return only_parameters_on_meta(build, state, device)
 
 
 @right

@@ -6,7 +6,7 @@ import numpy
 import pytest
 import torch
 
-from devlab.checks import cases, verbs
+from devlab.checks import verbs
 from devlab.checks.expect import Mismatch
 from devlab.checks.trial import Trial
 from devlab.devices import bench
@@ -24,90 +24,6 @@ def refused(call, *args, **options):
     with pytest.raises(Mismatch) as found:
         call(*args, **options)
     return found.value.headline, found.value.expected, found.value.got
-
-
-doubled = verbs.Same(lambda x: x * 2, {"x was squared": lambda x: x * x}, "2 x")
-
-
-@pytest.mark.parametrize("device", [CPU, SIM])
-def test_same_as_a_reference(device):
-    """Values are compared on any device, a slip is named, and what is compared has a name."""
-    trial = trial_of(lambda x: x + x, device)
-    doubled.each(trial, cases.shapes(trial, (3, 2), (0, 2), (1,)))
-    assert refused(doubled, trial_of(lambda x: x * x, device), trial.randn(3))[:2] == ("x was squared", "2 x")
-    headline, *_ = refused(doubled, trial_of(lambda x: x * 3, device), trial.randn(3), what="the double")
-    assert headline == "the values of the double are wrong"
-
-
-def test_same_names_no_slip_of_nothing():
-    """All empty results of one shape are equal, so none of them tells a slip."""
-    headline, *_ = refused(doubled, trial_of(lambda x: x[:0, 0] ** 2), torch.ones(0, 2))
-    assert headline == "the result has shape [0], not [0,2]"
-
-
-def test_same_is_where_the_first_tensor_is_or_where_it_is_asked():
-    """A result belongs where the first tensor is, or where the row says."""
-    added = verbs.Same(lambda x, y: x + y)
-    x, y = torch.ones(2, device=SIM), torch.ones(2)
-    added(trial_of(lambda x, y: x + y.to(x.device)), x, y)
-    added(trial_of(lambda x, y: x.cpu() + y), x, y, on=CPU)
-    assert refused(added, trial_of(lambda x, y: x.cpu() + y), x, y)[0] == "the result is on cpu, not sim:0"
-
-
-def test_same_with_words_that_depend_on_the_arguments():
-    """Slips and what is expected may be functions of the arguments."""
-    same = verbs.Same(
-        lambda x, n: x * n,
-        lambda x, n: {f"{n} was added, and not multiplied": x + n, "no one gives this": lambda: x[99]},
-        asked=lambda x, n: f"{n} times x",
-    )
-    said = refused(same, trial_of(lambda x, n: x + n), torch.tensor([7.0]), 3)
-    assert said[:2] == ("3 was added, and not multiplied", "3 times x")
-
-
-def test_same_tells_lost_digits_of_whichever_argument():
-    """A dtype in between shows whichever argument went through it."""
-    added = verbs.Same(lambda x, y: x + y, digits=True, within=0.0)
-    x, y = (torch.rand(5, dtype=torch.float64) for _ in range(2))
-    said = refused(added, trial_of(lambda x, y: x + y.float()), x, y)
-    assert said[0] == "digits were lost: the numbers were torch.float32 on the way"
-
-
-def test_same_looks_first_and_then():
-    """A look at any tensor comes first, one at a tensor of the right form after the slips."""
-    seen = []
-    same = verbs.Same(
-        lambda x: x,
-        first=lambda trial, got, wanted, x: seen.append("first"),
-        then=lambda got, wanted, x: seen.append("then"),
-    )
-    same(trial_of(lambda x: x.clone()), torch.ones(2))
-    assert seen == ["first", "then"]
-    refused(same, trial_of(lambda x: x[0]), torch.ones(2))
-    assert seen == ["first", "then", "first"]  # that has another shape
-    refused(same, trial_of(lambda x: None), torch.ones(2))
-    assert len(seen) == 3
-
-
-def test_a_number():
-    """A wrong number is called by the slip that gives it."""
-    known = {"that is the number of elements": 3, "that is half": 6, "half again": 6, "never": None}
-    known["one or the other"] = None, 7
-    assert refused(verbs.number, 7, 12, "wrong", known)[0] == "one or the other"
-    verbs.number(12, 12, "wrong", known)
-    verbs.number(1.0 + 1e-9, 1.0, "wrong", within=1e-6)
-    assert refused(verbs.number, 3, 12, "wrong", known, "{wanted} bytes", "{got} bytes") == (
-        "that is the number of elements",
-        "12 bytes",
-        "3 bytes",
-    )
-    assert refused(verbs.number, 5, 12, "{got}, not {wanted}", known)[0] == "5, not 12"
-    assert refused(verbs.number, 6, 12, "wrong", known)[0] == "that is half"
-    assert refused(verbs.number, 6, 12, "wrong", known, otherwise=lambda: "")[0] == "wrong"
-    assert refused(verbs.number, 6, 12, "wrong", known, otherwise=lambda: "more")[0] == "more"
-    assert refused(verbs.number, 6, 12, "wrong", lambda: known)[0] == "that is half"
-    verbs.number(12, 12, "wrong", lambda: pytest.fail("a right number needs no slips"))
-    assert refused(verbs.number, True, 1, "wrong")[0] == "the answer is a bool, not an int"
 
 
 def test_plain_answers():

@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import numpy
 import torch
@@ -278,15 +279,14 @@ DTYPES = (
 def named(
     got: object,
     wanted: torch.Tensor,
-    slips: Mapping[str, Slip] | Callable[[], Mapping[str, Slip]],
+    slips: Mapping[str, Slip],
     expected: str = "",
     within: float | None = None,
 ) -> None:
     """Fail with the words of the slip whose result `got` is; do nothing where `got` is right or unknown.
 
     Shape and numbers decide, dtype and device do not. `within` is the tolerance, as in `expect.tensor`. A
-    slip that gives what is wanted says nothing. `slips` may be a function that returns them,
-    where they take time: it is not called where `got` is right.
+    slip that gives what is wanted says nothing.
 
     >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([3])})
     >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([1])})
@@ -298,7 +298,7 @@ def named(
         return
     if is_alike(got, wanted, within):
         return
-    for words, slip in (slips() if callable(slips) else slips).items():
+    for words, slip in slips.items():
         try:
             wrong = slip() if callable(slip) else slip
         except (RuntimeError, TypeError, ValueError, IndexError):  # it cannot be made of inputs of this form
@@ -307,15 +307,8 @@ def named(
             fail(words, expected, got)
 
 
-def lost_digits(
-    got: object,
-    wanted: torch.Tensor,
-    x: torch.Tensor,
-    made: Callable[[torch.Tensor], torch.Tensor] | None = None,
-) -> None:
-    """Fail where `got` is what `made` makes of x after x went through a third dtype; do nothing otherwise.
-
-    By default what is made is x itself, in the dtype of `wanted`.
+def lost_digits(got: object, wanted: torch.Tensor, x: torch.Tensor) -> None:
+    """Fail where `got` is x in the dtype of `wanted`, after x went through a third dtype; else do nothing.
 
     >>> x = torch.tensor([0.1], dtype=torch.float64)
     >>> lost_digits(x, x, x)
@@ -326,17 +319,17 @@ def lost_digits(
     """
     if not isinstance(got, torch.Tensor) or got.dtype != wanted.dtype or x.is_complex():
         return
-    held, back = on_cpu(x), x.dtype if made else wanted.dtype
-    made = made or (lambda rounded: rounded)
     mistaken = {
-        f"digits were lost: the numbers were {third} on the way": (
-            lambda third=third: made(held.to(third).to(back))
-        )
+        f"digits were lost: the numbers were {third} on the way": partial(_convert_twice, x, third, wanted)
         for third in DTYPES
         if third not in (x.dtype, wanted.dtype)
     }
     way = f"{x.dtype} throughout" if wanted.dtype == x.dtype else f"from {x.dtype} to {wanted.dtype} at once"
     named(got, wanted, mistaken, way, within=0.0)
+
+
+def _convert_twice(x: torch.Tensor, third: torch.dtype, wanted: torch.Tensor) -> torch.Tensor:
+    return on_cpu(x).to(third).to(wanted.dtype)
 
 
 def is_alike(one: torch.Tensor, other: torch.Tensor, within: float | None = None) -> bool:

@@ -9,6 +9,7 @@ import torch
 from devlab.checks import settings
 from devlab.checks.calls import AnswerRaised, Call, Snapshot, name_inputs, names_of, require_parameters, run
 from devlab.checks.expect import Mismatch, readable
+from devlab.checks.late_copies import delayed
 
 if TYPE_CHECKING:
     from devlab.watching.watch import Log
@@ -57,7 +58,7 @@ class Caller:
         try:
             with trial.unusual.in_force() if trial.unusual else NOTHING:
                 inside = settings.now() if trial.unusual else outside
-                with log or NOTHING:
+                with log or NOTHING, delayed((trial.device, *trial.others)):
                     result = run(function, call, args, {})
                 left = settings.changes(inside)
         finally:

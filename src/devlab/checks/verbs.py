@@ -1,13 +1,12 @@
 """Verbs: what rows say again and again of an answer, each in one call.
 
-A row names the inputs (`cases`), what a right answer gives for them (a reference that goes another road than
-a learner would) and the usual slips by name. The verbs call the answer, compare, and say what was wrong.
+A row names the inputs (`cases`). The verbs call the answer, compare what it gives with what is right, and say
+what was wrong.
 """
 
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy
 import torch
@@ -15,10 +14,9 @@ import torch
 from devlab.checks import expect, settings
 from devlab.checks.calls import AnswerRaised, changed, holdings, leaves
 from devlab.checks.trial import Trial
-from devlab.checks.values import on_cpu, times
+from devlab.checks.values import times
 
 NO_SLIPS: Mapping[str, Callable] = {}
-Numbers = float | None | tuple[float | None, ...]  # what a slip gives
 NAMES = {
     bool: "a bool",
     int: "an int",
@@ -27,151 +25,6 @@ NAMES = {
     torch.device: "a torch.device",
     torch.dtype: "a torch.dtype",
 }
-
-
-def here(value: object) -> object:
-    """Return a tensor without its graph in the host's memory, also in lists, tuples and dicts.
-
-    >>> here([torch.ones(2, requires_grad=True), "text"])
-    [tensor([1., 1.]), 'text']
-    """
-    if isinstance(value, torch.Tensor):
-        return on_cpu(value)
-    if type(value) in (list, tuple):
-        return type(value)(map(here, value))
-    return {key: here(item) for key, item in value.items()} if type(value) is dict else value
-
-
-@dataclass(frozen=True)
-class Same:
-    """Expect of each call the tensor that a reference gives, and call a known slip by its name.
-
-    `reference` takes the arguments of the call, all tensors in them on the CPU and without a graph. `slips`
-    has the words for each usual mistake, and what it gives: a function of the same arguments. Where the words
-    depend on the arguments, `slips` is a function of them that returns such a mapping, of tensors or of
-    functions without parameters. `asked` says what is expected where a slip is named; it may be a function
-    of the arguments as well.
-
-    `digits` says that digits lost in a third dtype on the way are told, whichever argument lost them.
-    `first(trial, got, wanted, *args)` looks at a tensor before all else; `then(got, wanted, *args)` looks at
-    one of the right shape and dtype that no slip explains. Each fails, or says nothing.
-
-    >>> from devlab.checks.trial import Trial
-    >>> twice = Same(lambda x: x * 2, {"x was squared, and not doubled": lambda x: x * x}, "2 x")
-    >>> trial = Trial(lambda x: x * x, "f(x)", torch.device("cpu"))
-    >>> twice(trial, torch.tensor([3.0]))
-    Traceback (most recent call last):
-    ...
-    devlab.checks.expect.Mismatch: x was squared, and not doubled
-    """
-
-    reference: Callable[..., torch.Tensor]
-    slips: Mapping[str, Callable] | Callable[..., Mapping] = field(default_factory=dict)
-    asked: str | Callable[..., str] = ""
-    what: str = "the result"
-    within: float | None = None
-    digits: bool = False
-    first: Callable | None = None
-    then: Callable | None = None
-
-    def __call__(self, trial: Trial, *args: object, **changes: object) -> object:
-        """Call the answer, expect the reference's tensor where the first tensor given is, and return it.
-
-        `changes` may be `what`, `within` and `on` (the device) for this call alone.
-        """
-        wanted = self.reference(*map(here, args))
-        return self.compare(trial, trial.call(*args), *args, wanted=wanted, **changes)
-
-    def each(self, trial: Trial, inputs: Sequence, **changes: object) -> None:
-        """Expect it of several calls with one argument each, or with a tuple of arguments.
-
-        >>> from devlab.checks.trial import Trial
-        >>> Same(torch.abs).each(Trial(abs, "f(x)", torch.device("cpu")), [torch.ones(2), torch.zeros(0)])
-        """
-        for given in inputs:
-            self(trial, *(given if isinstance(given, tuple) else (given,)), **changes)
-
-    def compare(
-        self,
-        trial: Trial,
-        got: object,
-        *args: object,
-        wanted: torch.Tensor | None = None,
-        on: torch.device | None = None,
-        what: str | None = None,
-        within: float | None = None,
-    ) -> object:
-        """Expect it of a result that is there already, such as one of a watched call."""
-        held = tuple(map(here, args))
-        wanted = self.reference(*held) if wanted is None else wanted
-        within = self.within if within is None else within
-        if self.first and isinstance(got, torch.Tensor):
-            self.first(trial, got, wanted, *args)
-        if wanted.numel():  # nothing tells one empty result from another
-            self._name_slips(got, wanted, held, within)
-        formed = isinstance(got, torch.Tensor) and not got.is_meta
-        if self.then and formed and (got.shape, got.dtype) == (wanted.shape, wanted.dtype):
-            self.then(got, wanted, *args)
-        first = next((one.device for one in args if isinstance(one, torch.Tensor)), trial.device)
-        expect.tensor(got, wanted, on or first, what or self.what, within)
-        return got
-
-    def _name_slips(self, got: object, wanted: torch.Tensor, held: tuple, within: float | None) -> None:
-        def known() -> Mapping[str, expect.Slip]:
-            if callable(self.slips):
-                return self.slips(*held)
-            return {words: (lambda slip=slip: slip(*held)) for words, slip in self.slips.items()}
-
-        asked = self.asked(*held) if callable(self.asked) else self.asked
-        expect.named(got, wanted, known, asked, within)
-        if self.digits:
-            for place, value in enumerate(held):
-                if isinstance(value, torch.Tensor):
-                    before, after = held[:place], held[place + 1 :]
-                    expect.lost_digits(
-                        got, wanted, value, lambda rounded, b=before, a=after: self.reference(*b, rounded, *a)
-                    )
-
-
-def number(
-    got: object,
-    wanted: float,
-    headline: str,
-    slips: Mapping[str, Numbers] | Callable[[], Mapping[str, Numbers]] = NO_SLIPS,
-    asked: str = "{wanted}",
-    said: str = "{got}",
-    what: str = "the answer",
-    within: float = 0.0,
-    otherwise: Callable[[], str] | None = None,
-) -> None:
-    """Expect an int, or a float where `wanted` is one; a usual slip's number is called by its words.
-
-    `headline`, `asked` and `said` may hold `{got}` and `{wanted}`. Where no slip gives that number, or
-    several do, `otherwise` may tell more; without it the first one speaks. `slips` may be a function that
-    returns them, where they take time: it is called for a wrong number alone. A slip that gives one number or
-    another has a tuple of them.
-
-    >>> number(3, 12, "that is not 12", {"that is the number of elements": 3}, "{wanted} bytes")
-    Traceback (most recent call last):
-    ...
-    devlab.checks.expect.Mismatch: that is the number of elements
-    """
-    kind = type(wanted)
-    expect.kind(got, kind, NAMES[kind], what)
-
-    def near(value: Numbers) -> bool:
-        if isinstance(value, tuple):
-            return any(map(near, value))
-        return value is not None and abs(got - value) <= within * max(1, abs(value))
-
-    if near(wanted):
-        return
-    known = slips() if callable(slips) else slips
-    found = [words for words, value in known.items() if near(value)]
-    if otherwise and len(found) != 1:
-        found = [otherwise()]
-    headline, asked, said = (one.format(got=got, wanted=wanted) for one in (headline, asked, said))
-    expect.fail((found and found[0]) or headline, asked, said)
 
 
 def answers(trial: Trial, *args: object, wanted: object, why: str, what: str = "the answer") -> None:
@@ -386,25 +239,6 @@ def at_once(trial: Trial, *args: object, what: str = "{result}", values: str = "
             late = f"what that memory held before: the {values} came later"
             expect.fail(headline, f"the {values} at once", late)
     return got
-
-
-# Bytes of modelled work, which last a millisecond on the simulated device and no time on the host.
-MODELLED_WORK = 300_000_000
-
-
-def keep_busy(device: torch.device) -> None:
-    """Give a device work that lasts milliseconds, so that a copy out of it has to wait its turn.
-
-    >>> keep_busy(torch.device("cpu"))
-    """
-    if device.type == "sim":
-        from devlab.sim import clock  # here, so that importing devlab does not import the simulator
-
-        clock.launch(device.index, MODELLED_WORK)
-    elif device.type != "cpu":
-        x = torch.ones(2048, 2048, device=device)
-        for _ in range(20):
-            x = x @ x
 
 
 def _is_on_host(value: object) -> bool:

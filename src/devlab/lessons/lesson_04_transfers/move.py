@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy
 import torch
 
+from devlab.checks.late_copies import keep_busy
 from devlab.checks.scenes import scene
 from devlab.checks.seen import must
 from devlab.checks.values import a_type, describe
-from devlab.checks.verbs import at_once, keep_busy
+from devlab.checks.verbs import at_once
 from devlab.lessons.lesson_04_transfers import lesson
 
 move = lesson.exercise(

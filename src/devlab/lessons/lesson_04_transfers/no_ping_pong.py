@@ -4,11 +4,12 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from devlab.checks.late_copies import keep_busy
 from devlab.checks.scenes import scene
 from devlab.checks.seen import UNJUDGED, most, must
 from devlab.checks.settings import seed_generators
 from devlab.checks.values import times
-from devlab.checks.verbs import at_once, keep_busy, untouched
+from devlab.checks.verbs import at_once, untouched
 from devlab.lessons.lesson_04_transfers import CPU, lesson
 from devlab.watching.watch import watch
 

@@ -1,11 +1,12 @@
 """Work on an array's memory through a tensor, and count what it costs."""
 
+from functools import partial
 from unittest import mock
 
 import numpy
 import torch
 
-from devlab.checks import expect, verbs
+from devlab.checks import expect
 from devlab.lessons.lesson_06_numpy_sharing import CPU, Work, fresh, lesson, tensor_of, views
 
 scale_in_place = lesson.exercise(
@@ -21,28 +22,27 @@ scale_in_place = lesson.exercise(
     ),
 )
 
-scaled = verbs.Same(
-    lambda before, k: before * k,
-    {
-        "k was added to every element, and not multiplied": lambda before, k: before + k,
-        "every element was multiplied by k twice": lambda before, k: before * k * k,
-        "every element was divided by k": lambda before, k: before / k,
-        "every element was set to k": torch.full_like,
-        "only the first row was multiplied by k": lambda before, k: torch.cat([before[:1] * k, before[1:]]),
-        "k became a float32 tensor, and lost digits": lambda before, k: before * torch.tensor(k).double(),
-    },
-    "every element times k, in the array itself",
-)
+SLIPS = {
+    "k was added to every element, and not multiplied": lambda before, k: before + k,
+    "every element was multiplied by k twice": lambda before, k: before * k * k,
+    "every element was divided by k": lambda before, k: before / k,
+    "every element was set to k": torch.full_like,
+    "only the first row was multiplied by k": lambda before, k: torch.cat([before[:1] * k, before[1:]]),
+    "k became a float32 tensor, and lost digits": lambda before, k: before * torch.tensor(k).double(),
+}
 
 
 def _scale(trial, a: numpy.ndarray, k: float, why: str, within: float | None = None) -> None:
     """Call the answer, and expect every element of the array times k, in its memory."""
-    before = tensor_of(a)
+    before, asked = tensor_of(a), "every element times k, in the array itself"
+    wanted = before * k
     got = trial.call(a, k, changes=True)
-    if torch.equal(tensor_of(a), before) and not torch.equal(before, before * k):
-        headline = f"{why}: nothing in it has changed"
-        expect.fail(headline, "every element times k, in the array itself", "the array as it was")
-    scaled.compare(trial, tensor_of(a), before, k, on=CPU, what=f"{why}, scaled,", within=within)
+    if torch.equal(tensor_of(a), before) and not torch.equal(before, wanted):
+        expect.fail(f"{why}: nothing in it has changed", asked, "the array as it was")
+    if a.size:
+        slips = {words: partial(slip, before, k) for words, slip in SLIPS.items()}
+        expect.named(tensor_of(a), wanted, slips, asked, within)
+    expect.tensor(tensor_of(a), wanted, CPU, f"{why}, scaled,", within)
     if got is not None:
         expect.fail("a value is returned, and the task asks for none: the work is in the array", "None", got)
 

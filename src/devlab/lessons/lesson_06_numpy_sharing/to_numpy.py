@@ -4,6 +4,7 @@ import numpy
 import torch
 
 from devlab.checks import cases, expect, verbs
+from devlab.checks.late_copies import keep_busy
 from devlab.lessons.lesson_06_numpy_sharing import lesson
 
 to_numpy = lesson.exercise(
@@ -30,7 +31,7 @@ def _expect_array(trial, x: torch.Tensor, what: str = "", dtype: str = "float32"
 @to_numpy.row("an array with x's shape and values")
 def same_shape_and_values(trial):
     for x in cases.shapes(trial, (5, 3), (2, 3, 4, 1), (5, 3)):
-        verbs.keep_busy(trial.device)
+        keep_busy(trial.device)
         _expect_array(trial, x)
     more = {"a strided view": x[::2, 1:], "a single number": x[1, 2]}
     for words, view in (cases.views(x) | more).items():

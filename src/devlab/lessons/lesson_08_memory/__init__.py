@@ -1,12 +1,12 @@
 """Lesson 08: what device memory holds, what the cache keeps, and how to give it back."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
 
-from devlab.checks import probes, verbs
+from devlab.checks import expect, probes
 from devlab.checks.exercise import Lesson
 from devlab.checks.seen import must
 from devlab.checks.settings import current_index, undisturbed
@@ -111,10 +111,15 @@ def see_bytes(trial, *functions: Callable, shelf: Sequence[int] | None = None, m
         del ballast
 
 
-# Expect a number of bytes, as `verbs.number` does.
-bytes_equal = partial(
-    verbs.number, asked="{wanted:,} bytes", said="{got:,} bytes", what="the number of bytes"
-)
+def expect_bytes(got: object, wanted: int, headline: str, slips: Mapping[str, int | tuple | None]) -> None:
+    """Expect a number of bytes; a usual slip gives its words, and is one number or several."""
+    expect.kind(got, int, "an int", "the number of bytes")
+    if got != wanted:
+        found = [
+            words for words, slip in slips.items() if got in (slip if isinstance(slip, tuple) else (slip,))
+        ]
+        expect.fail(found[0] if found else headline, f"{wanted:,} bytes", f"{got:,} bytes")
+
 
 LARGE = 20 * MIB + 512  # bytes that get a segment of their own, which is more than a MiB larger
 

@@ -8,7 +8,7 @@ from devlab.lessons.lesson_08_memory import (
     KIB,
     MIB,
     books,
-    bytes_equal,
+    expect_bytes,
     floats,
     gaps_filled,
     in_units,
@@ -87,7 +87,7 @@ def _judge_cached(trial, module) -> None:
     if log.bytes_allocated:
         words = "a tensor was made to ask, which takes memory from the cache"
         expect.fail(words, "no tensor", f"a tensor of {log.bytes_allocated:,} bytes")
-    bytes_equal(got, wanted, "that is not what the cache of this device holds", slips)
+    expect_bytes(got, wanted, "that is not what the cache of this device holds", slips)
 
 
 @cached_bytes.row("reserved less allocated", only="accelerator")

@@ -10,7 +10,7 @@ import torch
 
 from devlab.checks import expect, verbs
 from devlab.checks.settings import current_index
-from devlab.lessons.lesson_08_memory import MIB, books, bytes_equal, floats, gaps_filled, in_units, lesson
+from devlab.lessons.lesson_08_memory import MIB, books, expect_bytes, floats, gaps_filled, in_units, lesson
 
 release = lesson.exercise(
     "release",
@@ -122,7 +122,7 @@ def returns_what_was_given_back(trial):
                 ),
                 **in_units(fell),
             }
-            bytes_equal(got, fell, OTHERWISE, slips)
+            expect_bytes(got, fell, OTHERWISE, slips)
         cache.clear()
 
 
@@ -143,12 +143,12 @@ def shared_memory_stays(trial):
         for key, falls in (("whole", False), ("first", True)):
             got, fell = _released(trial, module, cache, key, 13 * MIB if falls else 0)
             held = "a view of the same memory lives on, so nothing was given back"
-            bytes_equal(got, fell, OTHERWISE if fell else held, {_alike(trial): 0 if fell else None})
+            expect_bytes(got, fell, OTHERWISE if fell else held, {_alike(trial): 0 if fell else None})
 
 
 @release.row("of that device alone", only="accelerator")
 def of_that_device(trial):
     with books(trial) as module, verbs.current(trial.second()), gaps_filled(module, SMALLEST, trial.device):
         got, fell = _released(trial, module, cache := _cache(trial.device), "logits", SIZES["logits"])
-        bytes_equal(got, fell, OTHERWISE, {_alike(trial): 0})
+        expect_bytes(got, fell, OTHERWISE, {_alike(trial): 0})
         cache.clear()

@@ -126,14 +126,16 @@ def values_on_the_device(trial):
                 expect.fail(headline, f"{name} on {device}, with the values of state", tensor)
             expect.device(tensor, device, name)
             headline = f"{name} is not what `state` holds: is it loaded, and after the memory is there?"
-            _expect_tensor(tensor, right, name, headline)
+            _expect_tensor(tensor, right, name, headline, within=0.0)  # a copy rounds nothing
         _expect_trainable(model, wanted)
 
 
-def _expect_tensor(tensor: torch.Tensor, right: torch.Tensor, what: str, headline: str) -> None:
+def _expect_tensor(
+    tensor: torch.Tensor, right: torch.Tensor, what: str, headline: str, within: float | None = None
+) -> None:
     """Expect a tensor's shape, dtype and values; where the values are wrong, the headline says why."""
     try:
-        expect.tensor(tensor, right, tensor.device, what, within=0.0)
+        expect.tensor(tensor, right, tensor.device, what, within)
     except expect.Mismatch as found:
         formed = (tensor.shape, tensor.dtype) == (right.shape, right.dtype)
         expect.fail(headline if formed else found.headline, found.expected, found.got)
