@@ -22,7 +22,8 @@ def sandboxed(tmp_path, answers):
     downloads = hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", tmp_path / "downloads", answers)
     source = folder / "source" / LESSON / f"{LESSON}.ipynb"
     before = source.read_bytes()
-    settings = Settings(isolation_available(), Limits())
+    # On a busy machine PyTorch takes long to import what an optimizer or a compiler needs.
+    settings = Settings(isolation_available(), Limits(seconds=200))
     records = {
         one.student: one for one in grade(collect([downloads], course.handouts_of(folder)), folder, settings)
     }
@@ -145,7 +146,7 @@ FORGED = {
     "the channel, and its own transcript": PASSED.replace("CALLS", 'found("witness").take()'),
     "the seal, then the checks": """
     seal = found("seal")
-    seal.patched = seal.broken = lambda: ""
+    seal.put_back = seal.put_back_after_call = list
     import devlab.checks.judge as judge
     judge.judge_row = lambda *a: judge.Finding(judge.Outcome.PASSED)
 """,

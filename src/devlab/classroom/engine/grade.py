@@ -1,5 +1,6 @@
 """Grades many submissions: starts templates, hands them out, and makes a record of each answer."""
 
+import base64
 import threading
 import time
 from collections import deque
@@ -139,7 +140,8 @@ def _marks(
     """Return what a record holds of marks: points are worked out here, from the rows."""
     tasks = cells.tasks(handout.source)
     try:
-        answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
+        beside = {name: base64.b64encode(file.read()).decode() for name, file in submission.beside}
+        answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks], "beside": beside})
     except CannotBegin:
         raise
     except EngineError as problem:
@@ -156,6 +158,8 @@ def _marks(
     remarks = submission.remarks
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
     remarks += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
+    exchanged = sorted({one for verdict in verdicts.values() for one in verdict.get("exchanged", ())})
+    remarks += (f"exchanged, and put back before it judged: {', '.join(exchanged)}",) if exchanged else ()
     unread = [name for name, verdict in verdicts.items() if verdict.get("unread")]
     lost = "in rows that therefore earn nothing; read what was handed in"
     unsure = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time {lost}"
