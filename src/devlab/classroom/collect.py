@@ -41,9 +41,9 @@ class Submission:
     """One file that a student handed in for an assignment.
 
     `problem` says why it is not graded, and what to do; `remarks` what was guessed or noticed. `student` and
-    `assignment` may be "" where nothing tells them. `beside` are the files that lie beside the notebook, by
-    their paths from there. `digest` is the SHA-256 of what was handed in, `work` how
-    many tasks hold more than what was handed out.
+    `assignment` may be "" where nothing tells them. `digest` changes with what was handed in and with what
+    judges it; `work` says how many tasks hold more than what was handed out. `number` is the platform's for
+    the student, and `beside` are the files that lie beside the notebook, by their paths from there.
     """
 
     student: str
@@ -55,6 +55,7 @@ class Submission:
     file: File | None = field(default=None, repr=False, compare=False)
     digest: str = ""
     work: int = 0
+    number: str = ""
     beside: tuple[tuple[str, File], ...] = field(default=(), repr=False, compare=False)
 
     def notebook(self) -> dict:
@@ -165,6 +166,7 @@ def _read_safely(
 ) -> tuple[Owned, Submission]:
     """Read a file as `_read` does; `left` says how many bytes of each student's may still be read."""
     given = Submission(owned.student, owned.assignment, owned.file.shown, late=owned.late, file=owned.file)
+    given = replace(given, number=owned.number)
     if not given.assignment and len(handouts) == 1:
         (only,) = handouts
         given = replace(given, assignment=only)
@@ -218,7 +220,8 @@ def _read(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> S
         given = replace(given, student=f"unnamed {_few_letters(file.shown)}")
         remarks.append("nothing in its path names the student: rename it and run this again")
     work = handouts[best].worked_on(notebook)
-    return replace(given, assignment=best, remarks=tuple(remarks), work=work)
+    digest = hashlib.sha256((given.digest + handouts[best].digest).encode()).hexdigest()
+    return replace(given, assignment=best, remarks=tuple(remarks), work=work, digest=digest)
 
 
 def _few_letters(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from devlab.classroom.engine.shell import Shell, python_of
-from devlab.classroom.handout import Handout, grade_facts, grade_id_of, without_checks
+from devlab.classroom.handout import CHECKED, Handout, grade_facts, grade_id_of, without_checks
 
 # Code that may set any name, without the name in its text.
 _EVERYTHING = re.compile(
@@ -166,8 +166,9 @@ def _read_names(place: int, step: Sequence[str], exercises: Sequence[str]) -> Ce
     kind, name, source = step
     # A magic of a cell mostly runs the cell, whose names count.
     rest = source.lstrip().partition("\n")[2] if source.lstrip().startswith("%%") else source
-    for text in (rest, python_of(rest)):
+    for read in (str, python_of):
         try:
+            text = read(rest)
             table, tree = symtable.symtable(text, "<cell>", "exec"), ast.parse(text)
             break
         except UNREADABLE:
@@ -238,11 +239,21 @@ def _begins_as_module(node: ast.AST) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """One exercise as the teacher's notebook has it: its points, and whether rows earn them one by one."""
+    """One exercise as the teacher's notebook has it: its points, and the cell that says what is earned."""
 
     name: str
     possible: float
-    by_rows: bool = True
+    worth: str
+
+    def points(self, rows: int, passed: bool) -> float:
+        """Return the points for so many rows that passed, as the check's own cell works them out.
+
+        >>> Task("f", 8, "2 * devlab.check(f).points").points(3, False)
+        6.0
+        """
+        earned = {".points": rows, ".passed": int(passed), "": self.possible * passed}
+        made = CHECKED.sub(lambda found: str(earned[found[1] or ""]), self.worth)
+        return max(0.0, min(float(eval(made, {"__builtins__": {}})), float(self.possible)))
 
 
 @dataclass(frozen=True)
@@ -262,7 +273,7 @@ class Step:
 def tasks(source: dict) -> list[Task]:
     """Return the exercises of a teacher's notebook in its order."""
     return [
-        Task(_exercise(cell), facts["points"], ".points" in "".join(cell["source"]))
+        Task(_exercise(cell), facts["points"], "".join(cell["source"]).strip().rstrip(";"))
         for cell in source["cells"]
         if (facts := grade_facts(cell)) and facts["grade_id"].startswith("check_")
     ]
@@ -305,7 +316,8 @@ def merge_cells(handout: Handout, submission: dict) -> list[Step]:
         kind, name = _role(handout, place)
         set_up(place + (kind == "setup"))
         if kind == "check":
-            steps += _own(handout, {**cell, "source": without_checks(cell["source"])})
+            if not handout.untouched(cell, place):
+                steps += _own(handout, {**cell, "source": without_checks(cell["source"])})
             steps += [Step("check", name, "")] if last[place] == number else []
         elif kind == "solution":
             steps.append(Step(_part(handout, cell, place), name, cell["source"]))

@@ -45,7 +45,8 @@ def grade(
         settings = replace(settings, hidden=(str(Path(folder).resolve()), *sorted(handed_in)))
     with keep_open():
         for one in found.problems:
-            yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
+            facts = {"problem": one.problem, "remarks": one.remarks, "number": one.number, "late": one.late}
+            yield Record(one.student, one.assignment, one.path, **facts)
         by_assignment = attrgetter("assignment")
         todo = sorted((one for one in found.gradable if key(one) not in done), key=by_assignment)
         handouts = course.handouts_of(folder) if todo else {}
@@ -118,6 +119,7 @@ def record_of(
     Raises CannotBegin where no submission can be graded at all.
     """
     facts = {"late": submission.late, "path": submission.path, "remarks": submission.remarks}
+    facts["number"] = submission.number
     who = (submission.student, submission.assignment)
     try:
         steps = cells.merge_cells(handout, submission.notebook())
@@ -181,10 +183,7 @@ def _record_exercise(task: cells.Task, verdict: dict, source: str) -> Graded:
     details = tuple((whole(label), whole(text)) for label, text in verdict.get("details", ()))
     outcome = verdict["outcome"]
     right = sum(row_passed(marks) for _, marks in rows)
-    if task.by_rows:
-        points = min(float(right), task.possible) if rows else 0.0
-    else:
-        points = task.possible if outcome == "passed" and rows and right == len(rows) else 0.0
+    points = task.points(right, outcome == "passed" and right == len(rows)) if rows else 0.0
     points = int(points) if float(points).is_integer() else points
     facts = (outcome, points, task.possible, whole(verdict.get("headline", "")), rows, details, whole(source))
     return Graded(task.name, *facts, confirmed=str(verdict.get("confirmed", "")))

@@ -56,7 +56,7 @@ def python_of(source: str) -> str:
                     line = f"{line.rstrip()[:-1]} {lines.pop(0)}"
                 before, text = line[: special.end(1)], line[special.end(1) :].rstrip()
                 line = f"{before}{_call(text, bool(before.strip()))}\n"
-            elif "#" not in line and (asked := HELP.search(line.rstrip())):
+            elif line.rstrip().endswith("?") and "#" not in line and (asked := HELP.search(line.rstrip())):
                 before = line[: len(line) - len(line.lstrip())]
                 line = f"{before}{_help(*asked.groups())}\n"
         made.append(line)
