@@ -410,6 +410,34 @@ def test_what_is_read_of_a_student_has_an_end(tmp_path, monkeypatch):
     assert [why for _, why in collection.ignored].count(collecting.TOO_MUCH) == 3
 
 
+def test_the_platforms_id_and_lateness_come_with_a_submission(tmp_path):
+    """A table that goes back to Moodle or Canvas needs the id that was in the download."""
+    for names, number in (
+        (
+            ["Doe Jane_4711_assignsubmission_file_/x.ipynb", "Roe Rick_4712_assignsubmission_file_/x.ipynb"],
+            "4711",
+        ),
+        (["doejane_LATE_12345_67890_x.ipynb", "roerick_12346_67891_x.ipynb"], "12345"),
+    ):
+        collection = collect([lay(tmp_path / number, dict.fromkeys(names, FIVE))], HANDOUTS)
+        assert collection.gradable[0].number == number
+        assert [one.late for one in collection.gradable] == [number == "12345", False]
+
+
+def test_helpers_and_data_beside_a_notebook_come_with_it(tmp_path):
+    """By their paths from there; what another student handed in does not, nor a second notebook."""
+    files = {
+        "anna/x.ipynb": FIVE,
+        "anna/my_helpers.py": b"x = 1",
+        "anna/data/y.csv": b"1",
+        "ben/x.ipynb": FIVE,
+    }
+    collection = collect([lay(tmp_path, files | {"anna/old/z.ipynb": b"{}"})], HANDOUTS)
+    beside = {one.student: {name: file.read() for name, file in one.beside} for one in collection.gradable}
+    assert beside == {"anna": {"my_helpers.py": b"x = 1", "data/y.csv": b"1"}, "ben": {}}
+    assert "a helper or data: it is there when the notebook runs" in {why for _, why in collection.ignored}
+
+
 def test_cells_without_end_cost_a_line(tmp_path):
     """No page and no process is made for them."""
     cell = {"cell_type": "code", "metadata": {}, "source": "1"}

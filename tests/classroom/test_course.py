@@ -152,6 +152,43 @@ def test_a_teachers_changes_are_never_overwritten(tmp_path, capsys):
     assert "Two of my" in (folder / "handout/00_start_here/00_start_here.ipynb").read_text(encoding="utf-8")
 
 
+def test_a_second_call_adds_nothing_that_was_left_out(tmp_path, capsys):
+    """Nor does it report as changed what nobody touched, whatever the first call was told."""
+    assert cli.main(["course", str(tmp_path / "mine"), "--lessons", "5", "8", "--marks", "whole"]) == 0
+    for command in (["--lessons", "0"], []):
+        assert cli.main(["course", str(tmp_path / "mine"), *command]) == 0
+    assert course.assignments(tmp_path / "mine") == ["00_start_here", "05_buffers", "08_memory"]
+    assert "left as you changed them" not in capsys.readouterr().out
+
+
+def test_hidden_tests_stay_with_the_teacher(tmp_path):
+    """As nbgrader clears them; half a region is refused."""
+    cell = {
+        "cell_type": "code",
+        "metadata": {"nbgrader": {"grade": True, "grade_id": "check_f", "locked": True}},
+    }
+    text = "devlab.check(f).points\n### BEGIN HIDDEN TESTS\nassert f(7) == 49\n### END HIDDEN TESTS\n1"
+    made = handout.students({"cells": [cell | {"source": text}]})
+    assert made["cells"][0]["source"] == "devlab.check(f).points\n1"
+    with pytest.raises(ValueError, match="### BEGIN HIDDEN TESTS has no ### END HIDDEN TESTS"):
+        handout.students({"cells": [cell | {"source": text.replace("### END", "### AND")}]})
+
+
+@pytest.mark.parametrize("own", ["assert device_of(1) == 1", "device_of(torch.ones(1)) and 3"])
+def test_a_task_that_only_nbgrader_can_judge_is_refused(tmp_path, capsys, own):
+    """At `devlab course` in a word, at `devlab grade` for good: its points must not be lost unseen."""
+    course.lay_out(tmp_path / "mine", ["0"])
+    source = tmp_path / "mine/source/00_start_here/00_start_here.ipynb"
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace("devlab.check(device_of).points", own), encoding="utf-8")
+    assert cli.main(["course", str(tmp_path / "mine")]) == 0
+    assert (
+        "`devlab grade` will refuse 00_start_here: the cell check_device_of gives" in capsys.readouterr().out
+    )
+    with pytest.raises(CourseError, match="mark this assignment with nbgrader"):
+        course.handouts_of(tmp_path / "mine")
+
+
 def test_the_same_course_is_the_same_bytes(tmp_path):
     """Two courses laid out alike are alike, zips included."""
     for name in ("one", "two"):

@@ -3,8 +3,9 @@
 import sys
 
 import pytest
-from classroom.students import CLASS, LESSON, RIGHT, deserved, hand_in
+from classroom.students import ALWAYS_CPU, CLASS, LESSON, RIGHT, deserved, hand_in
 
+from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.collect import collect
 from devlab.classroom.engine import cells
@@ -22,7 +23,8 @@ def sandboxed(tmp_path, answers):
     downloads = hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", tmp_path / "downloads", answers)
     source = folder / "source" / LESSON / f"{LESSON}.ipynb"
     before = source.read_bytes()
-    settings = Settings(isolation_available(), Limits())
+    # On a busy machine PyTorch takes long to import what an optimizer or a compiler needs.
+    settings = Settings(isolation_available(), Limits(seconds=200))
     records = {
         one.student: one for one in grade(collect([downloads], course.handouts_of(folder)), folder, settings)
     }
@@ -114,6 +116,27 @@ def test_nobody_is_suspected_for_what_stands_beside_an_answer(tmp_path):
         assert not record.remarks, who
 
 
+def test_a_teachers_source_counts(tmp_path, capsys):
+    """A check is worth what its cell says, and a change of the source has old results made anew."""
+    records = sandboxed(tmp_path, {"Middle Mia": ({**RIGHT, "device_of": ALWAYS_CPU}, {})})
+    assert records["Middle Mia"].points == 6
+    source = tmp_path / "course" / "source" / LESSON / f"{LESSON}.ipynb"
+    text = source.read_text(encoding="utf-8")
+    changed = text.replace("devlab.check(device_of).points", "2 * devlab.check(device_of).points")
+    changed = changed.replace('"points": 3', '"points": 6')
+    command = ["grade", str(tmp_path / "downloads"), "--course", str(tmp_path / "course")]
+    command += ["--out", str(tmp_path / "out" / "r.jsonl"), "--seconds", "200"]
+    for words, marks in ((text, "6 of 8"), (changed, "7 of 11"), (changed, "")):
+        source.write_text(words, encoding="utf-8")
+        assert cli.main(command) == 0
+        said = capsys.readouterr().out
+        assert ("Middle Mia, 00_start_here: " in said) == bool(marks)
+        assert marks in said
+        assert ("1 of these are graded anew: what was handed in or its source/ changed since." in said) == (
+            marks == "7 of 11"
+        )
+
+
 # They find what judges them through the frames below their own, and have wrong answers called right.
 FRAMES = """
 import sys
@@ -145,7 +168,7 @@ FORGED = {
     "the channel, and its own transcript": PASSED.replace("CALLS", 'found("witness").take()'),
     "the seal, then the checks": """
     seal = found("seal")
-    seal.patched = seal.broken = lambda: ""
+    seal.put_back = seal.put_back_after_call = list
     import devlab.checks.judge as judge
     judge.judge_row = lambda *a: judge.Finding(judge.Outcome.PASSED)
 """,

@@ -181,7 +181,7 @@ def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):
     try:
         os.kill(started.process.pid, signal.SIGSTOP)
         with pytest.raises(EngineError, match=r"gave no answer for 1\.2 seconds"):
-            started.handles[0].ask({"steps": [], "names": []})
+            started.handles[0].ask({"steps": [], "names": [], "beside": {}})
         assert started.ended
     finally:
         started.close()
@@ -228,9 +228,9 @@ def test_a_process_of_ours_that_is_killed_takes_its_submission_along(killed):
     started = begun(Limits(seconds=30))
     handle, sleeping = started.handles[0], ["setup", "", "import time\ntime.sleep(60)"]
     try:
-        assert handle.ask({"steps": [], "names": []})["exercises"] == {}
+        assert handle.ask({"steps": [], "names": [], "beside": {}})["exercises"] == {}
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(handle.ask, {"steps": [sleeping], "names": []})
+            waiting = pool.submit(handle.ask, {"steps": [sleeping], "names": [], "beside": {}})
             while len(below := quota.descendants(handle.process)) < 3 and not waiting.done():
                 time.sleep(0.02)
             template = next(one for one in below if quota._parents()[one] == handle.process)
@@ -252,15 +252,15 @@ def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):
     started = begun(Limits(seconds=30), jobs=2)
     try:
         first, second = started.handles
-        assert first.ask({"steps": [], "names": []})["exercises"] == {}
-        assert second.ask({"steps": [], "names": []})["exercises"] == {}
+        assert first.ask({"steps": [], "names": [], "beside": {}})["exercises"] == {}
+        assert second.ask({"steps": [], "names": [], "beside": {}})["exercises"] == {}
         os.kill(first.process, signal.SIGSTOP)
         first.seconds = 0
         with pytest.raises(EngineError, match="gave no answer for 5 seconds"):
-            first.ask({"steps": [], "names": []})
+            first.ask({"steps": [], "names": [], "beside": {}})
         assert first.ended
         assert not started.ended
-        assert second.ask({"steps": [], "names": []})["exercises"] == {}
+        assert second.ask({"steps": [], "names": [], "beside": {}})["exercises"] == {}
     finally:
         started.close()
     assert started.process.returncode == 0

@@ -3,9 +3,10 @@
 import csv
 import hashlib
 import json
+import re
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,6 +30,9 @@ from devlab.classroom.results import plain
 # many bytes a smaller file counts.
 MOST_BYTES, LEAST_BYTES = 2**30, 50_000
 TOO_MUCH = "too much was handed in beside it to be read: ask for the notebook itself"
+MOST_BESIDE = 16 << 20  # bytes of what lies beside a notebook that are there when it runs
+# What Moodle and Canvas put before the name of a file.
+PLATFORMS = re.compile(r"^.*_assignsubmission_file_|^[^_]+_(?:LATE_)?\d+_\d+_")
 HEAD = 4096  # characters of a line that a teacher reads, since a student chooses how long a name is
 
 
@@ -37,8 +41,9 @@ class Submission:
     """One file that a student handed in for an assignment.
 
     `problem` says why it is not graded, and what to do; `remarks` what was guessed or noticed. `student` and
-    `assignment` may be "" where nothing tells them. `digest` is the SHA-256 of what was handed in, `work` how
-    many tasks hold more than what was handed out.
+    `assignment` may be "" where nothing tells them. `digest` changes with what was handed in and with what
+    judges it; `work` says how many tasks hold more than what was handed out. `number` is the platform's for
+    the student, and `beside` are the files that lie beside the notebook, by their paths from there.
     """
 
     student: str
@@ -50,6 +55,8 @@ class Submission:
     file: File | None = field(default=None, repr=False, compare=False)
     digest: str = ""
     work: int = 0
+    number: str = ""
+    beside: tuple[tuple[str, File], ...] = field(default=(), repr=False, compare=False)
 
     def notebook(self) -> dict:
         """Read the notebook again, so that a large class need not be in memory; raises Unreadable."""
@@ -101,7 +108,7 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
         # Notebooks come first: what else lies beside them may be large.
         owned = sorted(owners(roots, list(handouts)), key=lambda one: not one.file.called_notebook)
         judged = [_read_safely(one, handouts, left) for one in owned]
-    found = _take_latest(_tell_apart(judged))
+    found = _lay_together(_take_latest(_tell_apart(judged)))
     good = {one.student for _, one in found if not one.problem}
     kept, ignored = [], []
     for owned, one in found:
@@ -112,6 +119,35 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
             kept.append(one)
     kept.sort(key=lambda one: (one.assignment, one.student, bool(one.problem), one.path))
     return Collection(kept, sorted(ignored))
+
+
+def _lay_together(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
+    """Have each notebook find the helpers and the data that its student handed in with it."""
+    others = defaultdict(list)
+    for owned, one in found:
+        if one.problem not in ("", TOO_MUCH) and not owned.file.problem and not _is_notebooks(one):
+            others[owned.key].append(owned.file)
+    told, there = [], set()
+    for owned, one in found:
+        if not one.problem:
+            beside = dict(_beside(owned.file, others[owned.key]))
+            facts = "".join(f"{name} {file.size} {file.changed}" for name, file in beside.items())
+            digest = hashlib.sha256((one.digest + facts).encode()).hexdigest() if beside else one.digest
+            one = replace(one, beside=tuple(beside.items()), digest=digest)
+            there.update(map(id, beside.values()))
+        told.append((owned, one))
+    words = "a helper or data: it is there when the notebook runs"
+    return [(owned, replace(one, problem=words) if id(owned.file) in there else one) for owned, one in told]
+
+
+def _beside(notebook: File, others: Sequence[File]) -> Iterator[tuple[str, File]]:
+    """Yield the files at or below a notebook's place by their paths from there, as far as there is room."""
+    folder, left = notebook.parts[:-1], MOST_BESIDE
+    for one in sorted(others, key=lambda file: file.size):
+        left -= max(one.size, LEAST_BYTES)
+        inside = one.parts[len(folder) :]
+        if one.parts[: len(folder)] == folder and left >= 0 and not {"..", ""} & {*inside}:
+            yield "/".join((*inside[:-1], PLATFORMS.sub("", inside[-1]))), one
 
 
 def _is_notebooks(one: Submission) -> bool:
@@ -130,6 +166,7 @@ def _read_safely(
 ) -> tuple[Owned, Submission]:
     """Read a file as `_read` does; `left` says how many bytes of each student's may still be read."""
     given = Submission(owned.student, owned.assignment, owned.file.shown, late=owned.late, file=owned.file)
+    given = replace(given, number=owned.number)
     if not given.assignment and len(handouts) == 1:
         (only,) = handouts
         given = replace(given, assignment=only)
@@ -183,7 +220,8 @@ def _read(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> S
         given = replace(given, student=f"unnamed {_few_letters(file.shown)}")
         remarks.append("nothing in its path names the student: rename it and run this again")
     work = handouts[best].worked_on(notebook)
-    return replace(given, assignment=best, remarks=tuple(remarks), work=work)
+    digest = hashlib.sha256((given.digest + handouts[best].digest).encode()).hexdigest()
+    return replace(given, assignment=best, remarks=tuple(remarks), work=work, digest=digest)
 
 
 def _few_letters(text: str) -> str:

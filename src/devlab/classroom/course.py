@@ -24,12 +24,14 @@ class Layout:
     """What `lay_out` did: the assignments of the course, and the files written, kept and refused.
 
     `kept` are files that were there and differ from what a new course would have: the teacher's own.
+    `refused` says what of these `devlab grade` cannot judge.
     """
 
     folder: Path
     assignments: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     def text(self) -> str:
         """Return what a teacher reads after the command."""
@@ -37,6 +39,7 @@ class Layout:
         lines = [f"{self.folder}: {count} assignment{'s' * (count > 1)} ({', '.join(self.assignments)})"]
         if self.kept:
             lines += ["left as you changed them:", *(f"  {name}" for name in self.kept)]
+        lines += self.refused
         return "\n".join([*lines, f"What to type next is in {self.folder / 'README.md'}"])
 
 
@@ -73,9 +76,9 @@ def choose(wanted: Sequence[str], lessons: Sequence[str]) -> list[str]:
 def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> Layout:
     """Make a folder an nbgrader course with one assignment a lesson, and fill its `handout/`.
 
-    `lessons` are ids or numbers, all by default; `marks` is "rows" (part marks) or "whole". What is there
-    already stays as it is, so a teacher's changes are safe and a second call adds lessons; only
-    `handout/`, which students get, is made anew from `source/` each time.
+    `lessons` are ids or numbers, by default those that the folder has, or all in a new one; `marks` is "rows"
+    (part marks) or "whole". What is there already stays as it is, so a teacher's changes are safe and a
+    second call adds the lessons that are named; only `handout/` is made anew from `source/`.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -84,15 +87,22 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
         raise CourseError(f"{folder} holds other things and is no course. Name a new folder.")
     known = available()
     layout = Layout(folder)
-    for lesson in choose(lessons, list(known)):
-        notebook = handout.teachers(read_notebook(known[lesson]), marks)
-        _keep_or_write(layout, f"source/{lesson}/{lesson}.ipynb", text_of(notebook))
+    there = [one for one in assignments(folder) if one in known]
+    for lesson in choose(lessons, list(known)) if lessons or not there else there:
+        several = (marks, *MARKS)
+        made = [text_of(handout.teachers(read_notebook(known[lesson]), one)) for one in several]
+        _keep_or_write(layout, f"source/{lesson}/{lesson}.ipynb", *made)
     layout.assignments = assignments(folder)
     first = layout.assignments[0]
     _keep_or_write(layout, "nbgrader_config.py", CONFIG)
-    _keep_or_write(layout, "README.md", teachers_page(first, marks))
+    pages = [teachers_page(one, how) for one in (first, *known) for how in (marks, *MARKS)]
+    _keep_or_write(layout, "README.md", *pages)
     for name in layout.assignments:
         hand_out(folder, name)
+        try:
+            Handout(read_notebook(Path(folder) / "source" / name / f"{name}.ipynb")).require_gradable()
+        except ValueError as problem:
+            layout.refused.append(f"`devlab grade` will refuse {name}: {problem}")
     for page in carried.files("pages"):
         write_text(folder / "handout" / page.name, handout.without_links(page.read_text(encoding="utf-8")))
     return layout
@@ -111,6 +121,7 @@ def handouts_of(folder: Path) -> dict[str, Handout]:
         path = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
         try:
             found[assignment] = Handout(read_notebook(path))
+            found[assignment].require_gradable()
         except ValueError as problem:
             raise CourseError(f"{path} cannot be graded: {problem}") from problem
     if not found:
@@ -163,12 +174,13 @@ def text_of(notebook: dict) -> str:
     return json.dumps(notebook | {"cells": cells}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def _keep_or_write(layout: Layout, name: str, text: str) -> None:
+def _keep_or_write(layout: Layout, name: str, *texts: str) -> None:
+    """Write the first text where no file is; a file that is another of the texts was changed by nobody."""
     path = layout.folder / name
     if not path.exists():
-        write_text(path, text)
+        write_text(path, texts[0])
         layout.written.append(name)
-    elif path.read_text(encoding="utf-8") != text:
+    elif path.read_text(encoding="utf-8") not in texts:
         layout.kept.append(name)
 
 

@@ -29,7 +29,6 @@ def page(record: Record, title: str) -> str:
         f"<h1>{_text(title)}</h1>",
         f'<p class="soft">{_text(record.student)}</p>',
         _total(record),
-        *(f'<p class="note">{_text(note)}</p>' for note in record.remarks),
         _overview(record.exercises),
         *(_section(exercise) for exercise in record.exercises),
         _describe_devices(record),
@@ -166,7 +165,6 @@ h1 { font-size: 1.6rem; margin: 1rem 0 0; } h2 { font-size: 1.15rem; margin: 0; 
 h3 { font-size: 1rem; margin: 1rem 0 0.3rem; }
 a { color: inherit; } .soft { color: var(--soft); } .points { white-space: nowrap; }
 .total { font-size: 1.3rem; font-weight: 600; margin: 0.2rem 0 1rem; }
-.note { border-left: 4px solid var(--odd); padding: 0.2rem 0.8rem; margin: 0.8rem 0; }
 table { border-collapse: collapse; } th { text-align: left; font-weight: normal; }
 td, th { padding: 0.15rem 1rem 0.15rem 0; vertical-align: top; } thead th { color: var(--soft); }
 td.sign, th.device { text-align: center; padding: 0.15rem 0.7rem; }

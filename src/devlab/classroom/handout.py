@@ -4,11 +4,13 @@ nbgrader starts from the teacher's copy.
 """
 
 import copy
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+HIDDEN = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 LINK = re.compile(r"\[([^\]]+)\]\(\.\./notebooks/(\d\d)_\w+\.ipynb(#[^)\s]*)?\)")
 
 # nbgrader takes the value of a check's cell, where it is a number, as the points of that check.
@@ -40,6 +42,8 @@ def students(notebook: dict) -> dict:
         if facts.get("solution"):
             cell["source"] = clear_solutions("".join(cell["source"]))
             cell["metadata"]["deletable"] = False
+        elif facts.get("grade"):  # as nbgrader's ClearHiddenTests does
+            cell["source"] = _clear("".join(cell["source"]), *HIDDEN)
         if facts.get("locked"):
             cell["metadata"] |= {"deletable": False, "editable": False}
     return notebook
@@ -61,19 +65,23 @@ def clear_solutions(source: str) -> str:
     def f():
         raise NotImplementedError("your code here")
     """
+    return revive_programs(_clear(source, BEGIN, END, STUB))
+
+
+def _clear(source: str, begin: str, end: str, stub: str = "") -> str:
     kept, inside = [], False
     for line in source.split("\n"):
-        if BEGIN in line or END in line:
-            if inside is (BEGIN in line):
-                raise ValueError(f"{BEGIN} and {END} do not come in pairs")
+        if begin in line or end in line:
+            if inside is (begin in line):
+                raise ValueError(f"{begin} and {end} do not come in pairs")
             inside = not inside
-            if inside:
-                kept.append(line[: len(line) - len(line.lstrip())] + STUB)
+            if inside and stub:
+                kept.append(line[: len(line) - len(line.lstrip())] + stub)
         elif not inside:
             kept.append(line)
     if inside:
-        raise ValueError(f"{BEGIN} has no {END} after it")
-    return revive_programs("\n".join(kept))
+        raise ValueError(f"{begin} has no {end} after it")
+    return "\n".join(kept)
 
 
 def _set_back(cell: dict) -> None:
@@ -136,6 +144,9 @@ def revive_programs(source: str) -> str:
 
 
 CHECK = re.compile(r"(?:devlab\s*\.\s*)?check\(\s*(\w+)\s*\)(?:\s*\.\s*points)?\s*;?")
+# The cell of a check, whose points may be weighed by plain numbers.
+CHECKED = re.compile(r"(?:devlab\.)?check\(\w+\)(\.points|\.passed)?")
+WORTH = re.compile(rf"[\d\s.*/+()-]*{CHECKED.pattern}[\d\s.*/+()-]*;?")
 LONGEST = 500  # characters of a remark: a student's grade ids are whatever they made them
 # Lines that say nothing to Python: a comment below the stub is no answer.
 SILENT = re.compile(r"^[ \t]*(?:#.*)?\n", re.MULTILINE)
@@ -153,6 +164,11 @@ class Handout:
         checks = [grade_id_of(cell) for cell in source["cells"] if grade_facts(cell)]
         checked = [name.removeprefix("check_") for name in checks if name.startswith("check_")]
         self.names = list(dict.fromkeys(checked))
+        # A change of what is run, or of what it is worth, changes this.
+        facts = [
+            (cell["cell_type"], _text(cell), cell["metadata"].get("nbgrader")) for cell in source["cells"]
+        ]
+        self.digest = hashlib.sha256(repr([one for one in facts if one[0] == "code"]).encode()).hexdigest()
         self.tasks = {place for place, cell in enumerate(source["cells"]) if is_task(cell)}
         self.grade_ids, self.ids, self.texts = {}, {}, {}
         for place, cell in enumerate(source["cells"]):
@@ -166,6 +182,16 @@ class Handout:
         self._defines = re.compile(rf"^[ \t>.]*(?:async +)?(?:def|class)\s+({names})\b", re.MULTILINE)
         self._of_check = {name.removeprefix("check_"): place for name, place in self.grade_ids.items()
                           if name.startswith("check_")}  # fmt: skip
+
+    def require_gradable(self) -> None:
+        """Raise ValueError where `devlab grade` would leave a cell with points out, or misread its points."""
+        for cell in self.source["cells"]:
+            name = grade_id_of(cell)
+            if grade_facts(cell) and not (name.startswith("check_") and WORTH.fullmatch(_text(cell).strip())):
+                raise ValueError(
+                    f"the cell {name} gives points and is no plain `devlab.check(...)`, the only kind that "
+                    "devlab judges; mark this assignment with nbgrader, or take the cell's points away"
+                )
 
     def place_of(self, cell: dict) -> int | None:
         """Return which of the teacher's cells a student's cell is, None for one that is the student's own.

@@ -19,7 +19,7 @@ def page(record: Record) -> str:
     if record.problem:
         return f"## {record.assignment}: not graded\n\n{_fence(record.problem)}\n"
     title = f"## {record.assignment}: {score(record)} points"
-    lines = [title, "", *(_fence(one) for one in record.remarks), "| exercise | points | |", "|---|---|---|"]
+    lines = [title, "", "| exercise | points | |", "|---|---|---|"]
     for one in record.exercises:
         lines.append(f"| `{one.name}` | {score(one)} | {' '.join(WORDS[one.outcome])} |")
     return "\n".join([*lines, "", *(_section(one) for one in record.exercises if _tells(one))])

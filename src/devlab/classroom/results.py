@@ -49,9 +49,10 @@ class Graded:
 class Record:
     """What came of one submission: the student, the assignment, and each exercise.
 
-    `problem` says why nothing could be graded, `remarks` what was noticed; `submitted` is a time as nbgrader
-    writes it, `isolation` the level that the submission ran at (3 is the strongest), `seconds` the wall time,
-    `digest` the SHA-256 of what was handed in.
+    `problem` says why nothing could be graded, `remarks` what was noticed, for the teacher alone. `submitted`
+    is a time as nbgrader writes it, `isolation` the level that the submission ran at (3 is the strongest),
+    `seconds` the wall time, and `digest` changes with what was handed in and with what judges it. `number` is
+    the learning platform's for the student.
     """
 
     student: str
@@ -65,6 +66,7 @@ class Record:
     isolation: int | None = None
     seconds: float = 0.0
     digest: str = ""
+    number: str = ""
 
     @property
     def unjudged(self) -> bool:
@@ -122,6 +124,7 @@ def _read_graded(facts: dict) -> Graded:
 def _is_sound(record: Record) -> bool:
     """Tell whether each field is of its type and each outcome is known, since every report relies on that."""
     texts = [record.student, record.assignment, record.path, record.problem, record.submitted, record.digest]
+    texts += [record.number]
     texts += record.remarks
     numbers, marks = [record.seconds, record.isolation or 0], []
     for one in record.exercises:
@@ -160,9 +163,10 @@ def read_all(paths: Iterable[Path]) -> Iterator[Record]:
     yield from latest.values()
 
 
-# The columns of `nbgrader export`, in its order: a program that reads nbgrader's file can read ours.
+# The columns of `nbgrader export`, in its order: a program that reads nbgrader's file can read ours. Two of
+# our own follow: Moodle's worksheet says "Participant" and the id, and Canvas's gradebook has the id as ID.
 COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email")
-COLUMNS += ("raw_score", "late_submission_penalty", "score", "max_score")
+COLUMNS += ("raw_score", "late_submission_penalty", "score", "max_score", "late", "platform_id")
 # A sign and words for each outcome. The words alone say all that the colours say.
 WORDS = {
     "passed": ("✓", "passed"),
@@ -186,7 +190,7 @@ def nbgrader_csv(records: Iterable[Record]) -> str:
     that a spreadsheet would run as a formula gets an apostrophe in front.
 
     >>> print(nbgrader_csv([Record("anna", "05", "x", (Graded("f", "failed", 1, 3),))]).splitlines()[1])
-    05,,,anna,,,,1.0,0.0,1.0,3.0
+    05,,,anna,,,,1.0,0.0,1.0,3.0,,
     """
     stream = StringIO()
     table = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
@@ -206,6 +210,8 @@ def nbgrader_csv(records: Iterable[Record]) -> str:
                 "late_submission_penalty": 0.0,
                 "score": float(record.points),
                 "max_score": float(record.possible or worth[record.assignment]),
+                "late": "late" if record.late else "",
+                "platform_id": plain(record.number),
             }
         )
     return stream.getvalue()
@@ -267,6 +273,7 @@ class GradebookError(Exception):
 def write_gradebook(records: Iterable[Record], course: Path) -> int:
     """Write marks into a course's gradebook.db and return how many submissions that were.
 
+    What could not be read has no marks, and is left out.
     Each check's points become nbgrader's automatic score; a score that a teacher gave by hand stays, and is
     marked for another look, as nbgrader does. Nothing is written where the gradebook does not know one of the
     assignments: `nbgrader generate_assignment` enters it.
@@ -275,7 +282,7 @@ def write_gradebook(records: Iterable[Record], course: Path) -> int:
         from nbgrader.api import Gradebook, MissingEntry
     except ImportError as missing:
         raise GradebookError('The gradebook is nbgrader\'s: pip install "devlab[classroom]"') from missing
-    records = list(records)
+    records = [record for record in records if record.exercises]
     database = Path(course).absolute() / "gradebook.db"
     if not database.exists():
         names = " ".join(sorted({record.assignment for record in records})[:1])

@@ -261,6 +261,12 @@ def _steps(capsule: object) -> list[int]:
     return []
 
 
+def keep_storages_private() -> None:
+    """Have a storage that is made for several processes be this process's own: no file holds it."""
+    own = classmethod(lambda cls, size, *, device="cpu": cls(size, device=device))
+    torch.UntypedStorage._new_shared = own
+
+
 def leave_uncompiled(function: Callable) -> None:
     """Keep `torch.compile` from compiling a function's frame and those within; imports no compiler."""
     skip = compiled_frames._FrameAction.SKIP

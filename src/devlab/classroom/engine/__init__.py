@@ -9,7 +9,7 @@
                                       │ ^──────forks───────┘ │
                                       └──forks──> worker, one a run, walled in
 
-Each message is JSON after its length in four bytes (`processes.frame`), to a template a packet of JSON.
+Each message is JSON after its length in four bytes (`processes.send`), to a template a packet of JSON.
 
 - The **grader** (`command`, `grade`, `processes.Family`) is what a teacher starts. `cells` makes a list of
   steps of each notebook: what is run, in which order. For each assignment the grader starts a zygote. A
@@ -32,9 +32,9 @@ Each message is JSON after its length in four bytes (`processes.frame`), to a te
   `zygote.Template._child`, before it runs a cell: by limits (`quota.set_limits`), namespaces, Landlock and a
   filter of system calls (`walls`), as far as the isolation level goes. It sends {"begin"}, {"own"}, {"done":
   name, outcome, rows, calls} and {"end"}, each with the nonce. `calls` is what the answers returned
-  (`transcript.Recorder`); `seal` looks whether what judges them was changed.
-- The **checker** (`checker`) never runs a student's code. The watcher sends it the digests of verdicts, and
-  then those verdicts that are not the reference's. It judges the rows again by `calls` alone, in a child that
-  is thrown away. A row that it refutes costs the exercise; a row that it cannot read earns nothing, if it
-  could read the reference's.
+  (`transcript.Recorder`); `seal` puts back what judges them.
+- The **checker** (`checker`) never runs a student's code. The watcher sends it the verdicts. It judges the
+  rows of those that are not the reference's again by `calls` alone, in a child that is thrown away. A row
+  that it refutes costs the exercise, and all that was not confirmed; a row that it cannot read earns nothing,
+  if it could read the reference's.
 """

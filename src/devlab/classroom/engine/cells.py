@@ -1,87 +1,21 @@
-"""What is run for a submission: which cells, in which order, and how a cell is run."""
-
-import __future__
+"""What is run for a submission: which cells, in which order."""
 
 import ast
-import asyncio
 import builtins
-import inspect
-import linecache
 import re
 import symtable
-import textwrap
-import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.handout import Handout, grade_facts, grade_id_of, without_checks
-
-# A line that only IPython understands: a magic, a shell command or a question; and a name set to its result.
-_ASIDE = re.compile(r"^(\s*)(?:[%!?].*|[\w.]+\?\??\s*)$")
-_ASSIGNED = re.compile(r"^(\s*[\w., ]+=)\s*[%!].*$")
-# The prompts before lines that were copied from an interpreter.
-_PROMPT = re.compile(r"^(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\s*\.\.\.: ?)")
-
-
-class Shell:
-    """Stands for IPython's shell: whatever a cell asks of it, nothing is done."""
-
-    def __getattr__(self, name: str):
-        return lambda *_, **__: None
-
-
-def new_notebook() -> types.ModuleType:
-    """Return an empty notebook, with the two names that IPython puts into each."""
-    made, shell = types.ModuleType("__main__"), Shell()
-    made.get_ipython = lambda: shell
-    made.display = lambda *_, **__: None
-    return made
-
-
-def run_cell(source: str, name: str, into: types.ModuleType) -> None:
-    """Run a cell in a notebook; `name` is what tracebacks call it."""
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | _future(into)
-    try:
-        code = compile(source, name, "exec", flags, dont_inherit=True)
-    except SyntaxError:
-        source = python_of(source)
-        code = compile(source, name, "exec", flags, dont_inherit=True)
-    finally:
-        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    awaited = eval(code, vars(into))
-    if code.co_flags & inspect.CO_COROUTINE:
-        asyncio.run(awaited)
-
-
-def _future(notebook: types.ModuleType) -> int:
-    """Return the compiler's flags for what earlier cells of the notebook imported from `__future__`."""
-    flags = 0
-    for value in list(vars(notebook).values()):
-        flags |= value.compiler_flag if type(value) is __future__._Feature else 0
-    return flags
-
-
-def python_of(source: str) -> str:
-    """Return a cell with nothing, line by line, in the place of what only IPython understands.
-
-    >>> print(python_of("%matplotlib inline\\nfiles = !ls\\ntorch.ones?\\nx = 1"))
-    pass
-    files = None
-    pass
-    x = 1
-    """
-    lines = textwrap.dedent(source).split("\n")
-    if _PROMPT.match(next((line for line in lines if line.strip()), "")):
-        lines = [_PROMPT.sub("", line) for line in lines]
-    return "\n".join(_ASSIGNED.sub(r"\1 None", _ASIDE.sub(r"\1pass", line)) for line in lines)
-
+from devlab.classroom.engine.shell import Shell, python_of
+from devlab.classroom.handout import CHECKED, Handout, grade_facts, grade_id_of, without_checks
 
 # Code that may set any name, without the name in its text.
 _EVERYTHING = re.compile(
     r"^\s*from\s+(?:\S+\s+import\s+\*|__future__\s)|\b(?:exec|globals|vars|locals)\(", re.MULTILINE
 )
 _DEFINED = re.compile(r"^[ \t>.]*(?:async +)?(?:def|class)\s+(\w+)", re.MULTILINE)
-_GIVEN = frozenset({*dir(builtins), *vars(new_notebook())})
+_GIVEN = frozenset({*dir(builtins), *vars(Shell().notebook)})
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -230,8 +164,11 @@ def _sets(cell: Cell, given: Collection[str]) -> frozenset[str]:
 def _read_names(place: int, step: Sequence[str], exercises: Sequence[str]) -> Cell:
     """Read a cell's names; "*" among the names that it sets stands for any name."""
     kind, name, source = step
-    for text in (source, python_of(source)):
+    # A magic of a cell mostly runs the cell, whose names count.
+    rest = source.lstrip().partition("\n")[2] if source.lstrip().startswith("%%") else source
+    for read in (str, python_of):
         try:
+            text = read(rest)
             table, tree = symtable.symtable(text, "<cell>", "exec"), ast.parse(text)
             break
         except UNREADABLE:
@@ -302,11 +239,21 @@ def _begins_as_module(node: ast.AST) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """One exercise as the teacher's notebook has it: its points, and whether rows earn them one by one."""
+    """One exercise as the teacher's notebook has it: its points, and the cell that says what is earned."""
 
     name: str
     possible: float
-    by_rows: bool = True
+    worth: str
+
+    def points(self, rows: int, passed: bool) -> float:
+        """Return the points for so many rows that passed, as the check's own cell works them out.
+
+        >>> Task("f", 8, "2 * devlab.check(f).points").points(3, False)
+        6.0
+        """
+        earned = {".points": rows, ".passed": int(passed), "": self.possible * passed}
+        made = CHECKED.sub(lambda found: str(earned[found[1] or ""]), self.worth)
+        return max(0.0, min(float(eval(made, {"__builtins__": {}})), float(self.possible)))
 
 
 @dataclass(frozen=True)
@@ -326,7 +273,7 @@ class Step:
 def tasks(source: dict) -> list[Task]:
     """Return the exercises of a teacher's notebook in its order."""
     return [
-        Task(_exercise(cell), facts["points"], ".points" in "".join(cell["source"]))
+        Task(_exercise(cell), facts["points"], "".join(cell["source"]).strip().rstrip(";"))
         for cell in source["cells"]
         if (facts := grade_facts(cell)) and facts["grade_id"].startswith("check_")
     ]
@@ -369,7 +316,8 @@ def merge_cells(handout: Handout, submission: dict) -> list[Step]:
         kind, name = _role(handout, place)
         set_up(place + (kind == "setup"))
         if kind == "check":
-            steps += _own(handout, {**cell, "source": without_checks(cell["source"])})
+            if not handout.untouched(cell, place):
+                steps += _own(handout, {**cell, "source": without_checks(cell["source"])})
             steps += [Step("check", name, "")] if last[place] == number else []
         elif kind == "solution":
             steps.append(Step(_part(handout, cell, place), name, cell["source"]))

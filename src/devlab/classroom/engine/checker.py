@@ -1,10 +1,9 @@
 """The process that never runs a student's code, and judges by transcripts what workers claim.
 
-A child process reads what a worker sent, and ends after that. Most answers are right, and their transcript is
-the reference's to the byte: the digest shows that, and the transcript is not read.
+Most answers are right, and their transcript is the reference's to the byte. Any other is read by a child
+process, which ends after that.
 """
 
-import hashlib
 import importlib
 import json
 import os
@@ -18,7 +17,7 @@ import torch
 
 from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
-from devlab.classroom.engine.processes import receive, send, whole
+from devlab.classroom.engine.processes import receive, send
 from devlab.classroom.engine.transcript import judge_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work
 from devlab.classroom.results import row_passed
@@ -40,8 +39,8 @@ class Checker:
         # For each row on each device: whether a replay can judge the row, whether the row looks at more than
         # results, and the reference's calls.
         self.known: dict[str, list[tuple[bool, bool, list]]] = {}
-        # The answer of `check` about the reference's own verdict, by the verdict's digest.
-        self.alike: dict[str, dict] = {}
+        # The reference's own rows and transcript, and the answer of `check` about them.
+        self.own: dict[str, tuple[list, str, dict]] = {}
 
     def learn(self, name: str, verdict: dict) -> None:
         """Replay the reference's transcript of an exercise."""
@@ -50,7 +49,7 @@ class Checker:
         for (row, device), kept in zip(places(exercise, self.devices), calls, strict=True):
             said, watched = judge_again(exercise, row, device, self.devices, self.seed, kept)
             found.append((said == "passes" and bool(kept), watched, kept))
-        self.alike[digest(name, verdict)] = self.check(name, verdict)
+        self.own[name] = verdict["rows"], verdict["calls"], self.check(name, verdict)
 
     def check(self, name: str, verdict: dict) -> dict[str, list[str]]:
         """Return which rows the replay finds passed (`confirmed`), failed (`refuted`), or cannot judge.
@@ -79,9 +78,19 @@ class Checker:
                     found[worst].append(label)
         return found
 
-    def answer(self, question: bytes) -> dict[str, dict]:
-        """Return what `check` says of each exercise in a question."""
-        return {name: self.check(name, one) for name, one in json.loads(question).items()}
+    def answer(self, claims: dict[str, dict]) -> dict[str, dict]:
+        """Return what `check` says of verdicts by exercise; a child reads what is not the reference's."""
+        known = {name: self.own.get(name, (None, None, {})) for name in claims}
+        said = {
+            name: found
+            for name, (rows, calls, found) in known.items()
+            if rows == claims[name]["rows"] and calls == claims[name].get("calls")
+        }
+        if rest := {name: one for name, one in claims.items() if name not in said}:
+            said |= _run_in_child(
+                lambda: {name: self.check(name, one) for name, one in rest.items()}, PATIENCE
+            )
+        return said
 
     def _facts(self, name: str, position: int) -> tuple[bool, bool, list]:
         return self.known[name][position] if name in self.known else CLAIM
@@ -107,18 +116,6 @@ def _read_transcript(calls: object) -> list:
     return found if isinstance(found, list) else []
 
 
-def digest(name: str, verdict: dict) -> str:
-    """Return what tells an exercise's rows and transcript from all others.
-
-    >>> digest("a", {"rows": []}) == digest("a", {"rows": [], "headline": "of no account"})
-    True
-    """
-    facts = json.dumps([name, verdict["rows"]]) + "\n"
-    calls = verdict.get("calls")
-    calls = calls if isinstance(calls, str) else json.dumps(calls)
-    return hashlib.sha256(facts.encode() + calls.encode(errors="backslashreplace")).hexdigest()
-
-
 def learn(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable) -> Checker:
     """Learn from the reference, in some jobs side by side; first `tell` which modules that imported."""
     names = [name for kind, name, _ in steps if kind == "check"]
@@ -133,33 +130,24 @@ def learn(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable) -
     checker = Checker(ready.devices, seed)
     for one in told:
         checker.known |= one.get("known", {})
-        checker.alike |= one.get("alike", {})
+        checker.own |= one.get("own", {})
     return checker
 
 
 def serve(checker: Checker, asked: int, tell: int) -> None:
-    """Answer until the questions end.
+    """Answer questions, {exercise: verdict}, by {exercise: what `check` gives} until they end.
 
-    A question is {exercise: digest}, and the answer {exercise: what `check` gives} for the digests that are
-    the reference's. For the other exercises {exercise: verdict} follows, with the transcript as `calls`, and
-    is answered in the same way. That answer is empty where the replay ended early.
+    An exercise has no answer where the replay ended early.
     """
     with os.fdopen(asked, "rb") as questions, os.fdopen(tell, "wb") as answers:
-        while (digests := receive(questions)) is not None:
-            alike = {name: checker.alike[one] for name, one in digests.items() if one in checker.alike}
-            send(answers, alike)
-            if len(alike) < len(digests) and (question := whole(questions)) is not None:
-                send(answers, _run_in_child(lambda asked=question: checker.answer(asked), PATIENCE))
+        while (claims := receive(questions)) is not None:
+            send(answers, checker.answer(claims))
 
 
-def ask(questions, answers, claims: dict[str, dict]) -> dict[str, dict]:
+def ask(questions: BinaryIO, answers: BinaryIO, claims: dict[str, dict]) -> dict[str, dict]:
     """Ask a checker about verdicts by exercise, and return {exercise: what `check` gives}."""
-    send(questions, {name: digest(name, verdict) for name, verdict in claims.items()})
-    said = receive(answers)
-    if rest := {name: verdict for name, verdict in claims.items() if name not in said}:
-        send(questions, rest)
-        said |= receive(answers)
-    return said
+    send(questions, claims)
+    return receive(answers)
 
 
 def import_modules(names: Sequence[str]) -> None:
@@ -226,4 +214,4 @@ def _reference(ready: Ready, steps: Sequence, names: Sequence[str], seed: int) -
     for name, verdict in verdicts.items():
         if name and verdict.get("calls"):
             checker.learn(name, verdict)
-    yield {"known": checker.known, "alike": checker.alike}
+    yield {"known": checker.known, "own": checker.own}

@@ -57,6 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         graded = grade.grade(found, folder, settings, before)
     if before:
         print(f"{len(found.gradable) - len(waiting)} were graded before, {len(waiting)} are to do.")
+    known = {one[:2] for one in before}
+    if stale := [one for one in waiting if grade.key(one)[:2] in known]:
+        print(f"{len(stale)} of these are graded anew: what was handed in or its source/ changed since.")
     try:
         with end_like_ctrl_c():
             write(graded, out, len(waiting) + len(found.problems))

@@ -1,5 +1,6 @@
 """Grades many submissions: starts templates, hands them out, and makes a record of each answer."""
 
+import base64
 import threading
 import time
 from collections import deque
@@ -44,7 +45,8 @@ def grade(
         settings = replace(settings, hidden=(str(Path(folder).resolve()), *sorted(handed_in)))
     with keep_open():
         for one in found.problems:
-            yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
+            facts = {"problem": one.problem, "remarks": one.remarks, "number": one.number, "late": one.late}
+            yield Record(one.student, one.assignment, one.path, **facts)
         by_assignment = attrgetter("assignment")
         todo = sorted((one for one in found.gradable if key(one) not in done), key=by_assignment)
         handouts = course.handouts_of(folder) if todo else {}
@@ -117,6 +119,7 @@ def record_of(
     Raises CannotBegin where no submission can be graded at all.
     """
     facts = {"late": submission.late, "path": submission.path, "remarks": submission.remarks}
+    facts["number"] = submission.number
     who = (submission.student, submission.assignment)
     try:
         steps = cells.merge_cells(handout, submission.notebook())
@@ -139,7 +142,8 @@ def _marks(
     """Return what a record holds of marks: points are worked out here, from the rows."""
     tasks = cells.tasks(handout.source)
     try:
-        answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
+        beside = {name: base64.b64encode(file.read()).decode() for name, file in submission.beside}
+        answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks], "beside": beside})
     except CannotBegin:
         raise
     except EngineError as problem:
@@ -156,6 +160,8 @@ def _marks(
     remarks = submission.remarks
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
     remarks += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
+    exchanged = sorted({one for verdict in verdicts.values() for one in verdict.get("exchanged", ())})
+    remarks += (f"exchanged, and put back before it judged: {', '.join(exchanged)}",) if exchanged else ()
     unread = [name for name, verdict in verdicts.items() if verdict.get("unread")]
     lost = "in rows that therefore earn nothing; read what was handed in"
     unsure = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time {lost}"
@@ -177,10 +183,7 @@ def _record_exercise(task: cells.Task, verdict: dict, source: str) -> Graded:
     details = tuple((whole(label), whole(text)) for label, text in verdict.get("details", ()))
     outcome = verdict["outcome"]
     right = sum(row_passed(marks) for _, marks in rows)
-    if task.by_rows:
-        points = min(float(right), task.possible) if rows else 0.0
-    else:
-        points = task.possible if outcome == "passed" and rows and right == len(rows) else 0.0
+    points = task.points(right, outcome == "passed" and right == len(rows)) if rows else 0.0
     points = int(points) if float(points).is_integer() else points
     facts = (outcome, points, task.possible, whole(verdict.get("headline", "")), rows, details, whole(source))
     return Graded(task.name, *facts, confirmed=str(verdict.get("confirmed", "")))

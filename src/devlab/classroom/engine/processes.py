@@ -200,17 +200,8 @@ def _exactly(stream, size: int) -> bytes:
     return bytes(data)
 
 
-def frame(message: dict) -> bytes:
-    """Return a message as it is written.
-
-    >>> frame({})
-    b'\\x00\\x00\\x00\\x02{}'
-    """
-    text = json.dumps(message).encode()
-    return struct.pack(">I", len(text)) + text
-
-
 def send(stream, message: dict) -> None:
     """Write one message."""
-    stream.write(frame(message))
+    text = json.dumps(message).encode()
+    stream.write(struct.pack(">I", len(text)) + text)
     stream.flush()

@@ -87,6 +87,7 @@ def _address_space() -> int:
         return 8192 * MIB
 
 
+MOST_SOCKETS = 64  # that a submission may have open, since what lies in them is in no process's memory
 MOST_FILES = 2000  # files and folders that a submission may have in its scratch folder
 DYING = 5.0  # seconds that a killed process may take to be gone
 DEEPEST = 100  # folders inside each other
@@ -111,7 +112,8 @@ def excess(
         if resident(family) + hidden > most and memory([root, *family], hidden) - before > most:
             return "memory", f"its processes took more than {limits.memory} MiB together"
         if _too_full(scratch, family, nameless, limits):
-            return "killed", f"it wrote more than {limits.disk} MiB or {MOST_FILES} files"
+            sockets = f" or had {MOST_SOCKETS} sockets open"
+            return "killed", f"it wrote more than {limits.disk} MiB or {MOST_FILES} files{sockets}"
     except PermissionError:
         return "killed", "it hid what it uses from the watcher"
     return None
@@ -282,6 +284,7 @@ def _nameless(processes: list[int], scratch: Path) -> dict[tuple[bytes, bytes], 
 
 def _too_full(scratch: Path, family: list[int], nameless: dict, limits: Limits) -> bool:
     found: dict[tuple[int, int], int] = {}
+    sockets: set[int] = set()
     folders = [str(scratch)]
     while folders:
         folder = folders.pop()
@@ -307,13 +310,14 @@ def _too_full(scratch: Path, family: list[int], nameless: dict, limits: Limits) 
             for number in os.listdir(f"/proc/{one}/fd"):
                 with contextlib.suppress(OSError):
                     facts = os.stat(f"/proc/{one}/fd/{number}")
+                    sockets |= {facts.st_ino} if stat.S_ISSOCK(facts.st_mode) else set()
                     if stat.S_ISREG(facts.st_mode) and not facts.st_nlink:
                         found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
     for (device, inode), (path, size) in nameless.items():
         if path.startswith(bytes(scratch)):
             major, minor = (int(part, 16) for part in device.split(b":"))
             found.setdefault((os.makedev(major, minor), int(inode)), size)
-    return sum(found.values()) > limits.disk * MIB
+    return sum(found.values()) > limits.disk * MIB or len(sockets) > MOST_SOCKETS
 
 
 def is_empty(folder: Path) -> bool:

@@ -29,7 +29,6 @@ from devlab.sim.data import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
 WIDEST = 1 << 24  # elements that may lie from a tensor's first to its last
-MARK = "\0data\0"  # stands for data while the rest becomes JSON
 CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": torch.Size}
 DTYPES = {str(one): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}  # quicker than str(dtype)
@@ -92,40 +91,13 @@ def write(value: object, given: list | None = None) -> list:
     return ["opaque", kind.__name__]
 
 
-def length(written: list) -> int:
-    """Return about how many characters what was written takes as JSON.
-
-    >>> length(write("four"))
-    10
-    """
-    if written[:1] == ["tensor"]:  # of which there are most: all but the data takes little
-        return 100 + len(written[-1])
-    total = 0
-    for one in written:
-        total += len(one) if type(one) in (str, bytes) else length(one) if type(one) is list else 4
-    return total + 2 * len(written)
-
-
-def as_json(written: list) -> str:
-    """Return what was written as JSON.
-
-    Data, which is bytes here and text there, goes in as it is: to look in it for what to escape takes longer
-    than to make it.
+def as_json(written: object) -> str:
+    """Return what was written as JSON; data is bytes until then.
 
     >>> as_json(write(b"four"))
     '["bytes", "Zm91cg=="]'
     """
-    data: list[bytes] = []
-
-    def marked(one: bytes) -> str:
-        data.append(one)
-        return MARK
-
-    parts = json.dumps(written, default=marked).split(json.dumps(MARK))
-    if len(parts) != len(data) + 1:  # a text in there equals the mark
-        return json.dumps(written, default=bytes.decode)
-    texts = [f'"{one.decode()}"{part}' for one, part in zip(data, parts[1:], strict=True)]
-    return "".join([parts[0], *texts])
+    return json.dumps(written, default=bytes.decode)
 
 
 def read(data: list, given: list | None = None) -> object:
@@ -363,7 +335,7 @@ class Recorder(Caller):
         if self.left <= 0:
             return ["opaque", "more than is kept"]
         written = write(value, given)
-        self.left -= length(written)
+        self.left -= len(as_json(written))
         return written if self.left > 0 else ["opaque", "more than is kept"]
 
 

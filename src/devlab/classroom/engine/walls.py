@@ -326,6 +326,8 @@ PRETENDED = """chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, cho
     lchown 94 -, fchownat 260 54, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88,
     setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14, lremovexattr 198 15,
     fremovexattr 199 16"""
+# By these options of a socket it holds more memory than it is born with, which no process shows.
+BUFFERS, SOCKETS_OWN = (7, 8, 32, 33), 1  # SO_SNDBUF, SO_RCVBUF and their forces, at SOL_SOCKET
 SIGNALS = """tkill 200 130, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240"""
 SOCKET, OPEN, OPENAT, CLONE, LIMITS, KILL, TGKILL, PRCTL = (
     "socket 41 198",
@@ -380,6 +382,9 @@ def filter_for_submissions(network: bool, signals: bool) -> bytes:
     if not signals:
         for name in (KILL, TGKILL):
             code += _only(name, column, (0, os.getpid()))
+    several = [(EQUAL, len(BUFFERS) - place - 1, 0, option) for place, option in enumerate(BUFFERS)]
+    several[-1] = (EQUAL, 0, 1, BUFFERS[-1])
+    code += _when("setsockopt 54 208", column, [_load(1), (EQUAL, 0, 6, SOCKETS_OWN), _load(2), *several])
     # A process that is not "dumpable" tells its watcher nothing.
     code += _when(PRCTL, column, [_load(0), (EQUAL, 0, 1, SET_DUMPABLE)])
     refused = [OTHERS_MEMORY, OTHERS_TIME, LEFT_BEHIND, KERNELS, WALLS, FILES, OUT_OF_SIGHT]

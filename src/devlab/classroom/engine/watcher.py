@@ -3,6 +3,8 @@
 A watcher forks nothing after its template: so no worker is born with another student's work in its memory.
 """
 
+import base64
+import contextlib
 import json
 import math
 import os
@@ -14,6 +16,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
@@ -52,6 +55,7 @@ def is_verdict(name: str, said: dict) -> bool:
                 for text in texts
             )
             and all(len(texts) == 2 for texts in details)
+            and all(isinstance(name, str) and len(name) <= TEXT for name in said.get("exchanged", ()))
             and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
             and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
         )
@@ -69,11 +73,11 @@ MOST_DETAILS = 50  # labelled lines of a verdict
 UNREAD = "what your code gave there cannot be read where it is judged a second time, so it earns nothing"
 
 
-def settle_verdict(verdict: dict, said: dict | None) -> dict:
+def settle_verdict(verdict: dict, said: dict | None, forged: bool = False) -> dict:
     """Return a verdict as a replay leaves it; `said` is the checker's answer, None where it ended early.
 
     A row that the checker could not read earns nothing, and neither does a row that the worker skipped though
-    the reference is judged there.
+    the reference is judged there. Beside a `forged` verdict only confirmed rows earn anything.
 
     >>> settle_verdict({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
     '0 of 1 rows'
@@ -86,22 +90,27 @@ def settle_verdict(verdict: dict, said: dict | None) -> dict:
     if said["refuted"]:
         which = f'by its own results the row "{said["refuted"][0]}" does not pass'
         return early("error", f"tampered with what judges it: {which}", tampered=True)
+    lost = [label for label in passes if label not in said["confirmed"]] if forged else said["unread"]
     confirmed = f"{len(said['confirmed'])} of {len(verdict['rows'])} rows"
     verdict = verdict | {"confirmed": confirmed, "unread": said["unread"]}
-    if unread := said["unread"]:
-        why = f'the row "{unread[0]}": {UNREAD}'
+    if lost:
         verdict["rows"] = [
-            [label, _not_reached(marks) if label in unread else marks] for label, marks in verdict["rows"]
+            [label, _not_reached(marks) if label in lost else marks] for label, marks in verdict["rows"]
         ]
-        verdict["details"] = [*verdict.get("details", ()), ["not confirmed", "; ".join(unread)]]
-        if verdict["outcome"] in ("passed", "skipped"):
-            verdict |= {"outcome": "error", "headline": why}
+        verdict["details"] = [*verdict.get("details", ()), ["not confirmed", "; ".join(lost)]]
+        if forged:
+            verdict |= {"outcome": "error", "headline": VOID, "tampered": True}
+        elif verdict["outcome"] in ("passed", "skipped"):
+            verdict |= {"outcome": "error", "headline": f'the row "{lost[0]}": {UNREAD}'}
     elif verdict["outcome"] == "skipped" and len(passes) == len(verdict["rows"]):
         verdict["outcome"] = "passed"
     return verdict
 
 
-FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
+VOID = "tampered with what judges it: what was claimed beside a forged verdict earns nothing"
+FACTS = frozenset(
+    {"outcome", "headline", "rows", "details", "exchanged", "tampered"}
+)  # what a verdict may hold
 IN_DOUBT = ("failed", "error", "not attempted")  # outcomes that may come from leaving a cell out
 GRACE = 0.1  # seconds in which a worker that has finished may end by itself
 CAUSE = "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
@@ -137,20 +146,21 @@ class Watcher:
     ):
         self.template, self.control, self.walls = template, control, walls
         self.limits, self.before, self.ask = limits, before, ask
+        self.beside: dict[str, str] = {}  # files that were handed in beside the notebook, as base64
         self.names: list[str] = []  # of the exercises that are judged
         self.skipped: Collection[str] = ()  # exercises that the running process has to leave out
         self.deadline = math.inf  # for the whole submission
         self.needs: object = None  # what the worker said of the own cells that exercises need
         self._begin_to_look()
 
-    def grade(self, steps: list, names: list[str]) -> dict:
+    def grade(self, steps: list, names: list[str], beside: dict[str, str]) -> dict:
         """Return {"exercises": {name: verdict}, "own": {name: places of cells}, "seconds": how long it took}.
 
         "own" are the student's own cells that each exercise needs, as the worker said. Each death of a worker
         costs the exercise that the worker was at.
         """
         done: dict[str, dict] = {}
-        self.names, self.needs = names, None
+        self.names, self.needs, self.beside = names, None, beside
         started = time.monotonic()
         self.deadline = started + quota.longest(self.limits.seconds, len(names))
         # The teacher's cells, and an answer for each check: a student's own cells raise no limit.
@@ -206,9 +216,11 @@ class Watcher:
         """Have the checker judge again what workers claimed, by the transcripts that they sent."""
         claims = {name: one for name, one in done.items() if one.get("rows")}
         said = self.ask(claims) if claims else {}
+        forged = any(one.get("tampered") for one in done.values())
+        forged = forged or any(one["refuted"] for one in said.values())
         for name, one in done.items():
             kept = {key: one[key] for key in FACTS & one.keys()}
-            done[name] = settle_verdict(kept, said.get(name)) if name in claims else kept
+            done[name] = settle_verdict(kept, said.get(name), forged) if name in claims else kept
 
     def _run(
         self, notebook: int, count: int, done: dict[str, dict], everything: bool = False
@@ -216,6 +228,7 @@ class Watcher:
         """Have a worker run what is not done; return the exercise it ended at and why, None for the end."""
         nonce, self.skipped = secrets.token_hex(16), frozenset(() if everything else done)
         self._clean()
+        self._lay_beside()
         self._begin_to_look()
         reading, writing = os.pipe()
         grace = 0.0
@@ -313,12 +326,25 @@ class Watcher:
         if problem := json.loads(answer).get("problem"):
             raise RuntimeError(problem)
 
+    def _lay_beside(self) -> None:
+        """Put what was handed in beside the notebook into the scratch folder, which is empty."""
+        for name, content in self.beside.items():
+            path = self.walls.scratch / name
+            with contextlib.suppress(OSError, ValueError):  # a name that no file can have
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(base64.b64decode(content))
+                for one in (path, *path.relative_to(self.walls.scratch).parents[:-1]):
+                    self._give(self.walls.scratch / one)
+
+    def _give(self, path: Path) -> None:
+        if os.geteuid() == 0 and self.walls.uid:
+            os.chown(path, self.walls.uid, self.walls.uid)
+
     def _clean(self) -> None:
         """Empty the scratch folder and leave it open to the submission's user."""
         os.chmod(self.walls.scratch, 0o700)
         quota.empty(self.walls.scratch)
-        if os.geteuid() == 0 and self.walls.uid:
-            os.chown(self.walls.scratch, self.walls.uid, self.walls.uid)
+        self._give(self.walls.scratch)
 
 
 def _read_message(text: bytes, nonce: str) -> dict | None:
@@ -357,7 +383,7 @@ def serve(watcher: Watcher, requests: socket.socket) -> None:
     send(answers, {"learned": os.getpid()})
     while (request := receive(asked)) is not None:
         try:
-            send(answers, watcher.grade(request["steps"], request["names"]))
+            send(answers, watcher.grade(**request))
         except Gone:
             return  # the grader sees that the watcher has ended, and begins anew
         except Exception as ours:

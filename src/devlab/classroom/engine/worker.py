@@ -1,13 +1,11 @@
 """What runs in a submission's own process: the cells, one by one, and the judgement of each exercise."""
 
 import contextlib
-import functools
 import json
 import os
 import random
 import struct
 import sys
-import types
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy
@@ -16,36 +14,39 @@ import torch
 from devlab.checks import check, placeholder
 from devlab.checks.calls import settle_devices
 from devlab.checks.exercise import exercises
+from devlab.checks.expect import Mismatch
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
 from devlab.checks.settings import seed_generators
 from devlab.checks.trial import Caller
 from devlab.classroom.engine import cells
-from devlab.classroom.engine.seal import Seal, Tampered, refuse_spying
+from devlab.classroom.engine.seal import Seal, refuse_rewriting
+from devlab.classroom.engine.shell import Shell
 from devlab.classroom.engine.transcript import Recorder
 from devlab.explaining import births
 
+MOST_NAMES = 20  # of what was exchanged, that a worker tells
 TEXT = 4000  # characters of a headline or a detail: a worker sends no more, and a record keeps no more
 
 
 class Witness(Recorder):
-    """Keeps every call of an answer, and looks at the seal after each.
-
-    A patch that takes itself back after its first use would go unseen without that look.
-    """
+    """Keeps every call of an answer, and has put back after each what the call exchanged."""
 
     def __init__(self, seal: Seal):
         super().__init__()
-        self.patched, self.require_plain = seal.patched, seal.require_plain
+        self.seal = seal
 
     def call(self, *facts: object) -> object:
-        """Make a call; raises Tampered where it changed what judges it."""
+        """Make a call; raises Mismatch where it exchanged what devlab judges it by."""
         try:
             result = super().call(*facts)
         finally:
-            if what := self.patched():
-                raise Tampered(f"{what} was changed")
-        self.require_plain(result)
+            exchanged = self.seal.put_back_after_call()
+        if ours := next((name for name in exchanged if name.startswith("devlab.")), ""):
+            raise Mismatch(
+                "your code exchanged a part of devlab that judges it", f"{ours} as it is", "another"
+            )
+        self.seal.require_plain(result)
         return result
 
 
@@ -56,28 +57,12 @@ class Ready:
         from devlab.devices import bench
 
         births.refrain()
-        self.notebook = sys.modules["__main__"] = cells.new_notebook()
+        self.shell = Shell()
+        self.notebook = sys.modules["__main__"] = self.shell.notebook
         self.devices = bench()
         self.exercises = {one.name: one for one in exercises()}
-        _settle_torch()
-        self.seal = Seal([self.exercises[name] for name in names if name in self.exercises])
+        self.seal = Seal(self.exercises[name] for name in names if name in self.exercises)
         self.witness = Witness(self.seal)
-        self.seal.note()
-
-
-def _settle_torch() -> None:
-    """Keep PyTorch from exchanging a function of its own: the seal would take that for a student's patch.
-
-    The first step of any optimizer imports torch._dynamo, which replaces `torch.manual_seed` where that is
-    still the function of torch.random.
-    """
-    seed_all = torch.random.manual_seed
-
-    @functools.wraps(seed_all)
-    def manual_seed(seed: int) -> torch.Generator:
-        return seed_all(seed)
-
-    torch.manual_seed = manual_seed
 
 
 def work(
@@ -96,56 +81,40 @@ def work(
     after its check: the verdict, and as `calls` what the answer returned, as JSON.
     """
     exercises, devices, witness, seal = ready.exercises, ready.devices, ready.witness, ready.seal
-    notebook = ready.notebook
+    notebook, shell, verdict_of, remarks = ready.notebook, ready.shell, _judge_answer, {}
     plan = cells.plan_run(steps, skip, everything)
     send({"own": plan.needs})
     steps = plan.steps
-    # The seal takes whatever the teacher's first cells change for right.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
-    before = _names(notebook, seal)
-    for place, (_, _, source) in enumerate(steps[:first]):
-        _run_cell(source, f"<the teacher's cell {place + 1}>", notebook)
-    seal.renew(_new(notebook, before, seal))
-    refuse_spying(seal)
-    verdict_of, broken, remarks = _judge_answer, seal.broken, {}
-    for position, (kind, name, source) in enumerate(steps[first:], start=first + 1):
+    for place, (kind, name, source) in enumerate(steps):
+        if place == first:
+            refuse_rewriting(seal.functions)
         if name:
             send({"begin": name})
-        if kind != "check":
-            whole = kind == "setup" and not broken()
-            before = _names(notebook, seal) if whole else {}
-            problem = _run_cell(source, f"<cell {position}>", notebook)
-            if whole:
-                seal.renew(_new(notebook, before, seal))
-            if problem and name:
+        if kind == "setup":
+            _run_teachers_cell(source, f"<cell {place + 1}>", shell, seal)
+        elif kind != "check":
+            if problem := _run_cell(source, f"<cell {place + 1}>", shell):
                 remarks[name] = problem
-            continue
-        try:
-            if what := broken():
-                raise Tampered(f"{what} was changed")
-            exercise, given = exercises.get(name), vars(notebook).get(name)
+        else:
+            exchanged = [one for one in seal.put_back() if one.startswith("devlab.")]
+            exercise, given, written = exercises.get(name), vars(notebook).get(name), name in plan.written
             witness.take()
-            worked = name in plan.written
-            verdict = verdict_of(exercise, given, worked, remarks.get(name), devices, seed, witness)
-            verdict["calls"] = witness.take()
-            if what := broken():
-                raise Tampered(f"{what} was changed")
-        except Tampered as found:
-            verdict = early("error", f"tampered with what judges it: {found}", tampered=True)
-        send({"done": name, **verdict})
+            verdict = verdict_of(exercise, given, written, remarks.get(name), devices, seed, witness)
+            send({"done": name, **verdict, "exchanged": exchanged[:MOST_NAMES], "calls": witness.take()})
     send({"end": True})
 
 
-def _names(notebook: types.ModuleType, seal: Seal) -> dict:
-    """Return what the notebook's names stand for, and the modules that the seal has not seen, by name."""
-    return {**seal.came(), **vars(notebook)}
-
-
-def _new(notebook: types.ModuleType, before: dict, seal: Seal) -> list:
-    """Return what the notebook's names came to stand for, and what is in modules that came."""
-    new = [one for name, one in _names(notebook, seal).items() if before.get(name) is not one]
-    modules = [one for one in new if isinstance(one, types.ModuleType) and one.__name__ not in seal.modules]
-    return new + [value for one in modules for value in list(vars(one).values())]
+def _run_teachers_cell(source: str, name: str, shell: Shell, seal: Seal) -> None:
+    """Run a cell of the teacher's: what it exchanges is right from there on, and so are its classes."""
+    seal.put_back()
+    before = shell.user_ns.copy()
+    _run_cell(source, name, shell)
+    known = seal.known
+    if seal.find_exchanged():
+        seal.note()
+    made = [one for key, one in shell.user_ns.items() if isinstance(one, type) and before.get(key) is not one]
+    seal.known = known.union(made)
 
 
 def _judge_answer(
@@ -192,12 +161,10 @@ def _kind(problem: str) -> str:
     return "memory" if any(word in problem for word in full) else "error"
 
 
-def _run_cell(source: str, name: str, notebook: types.ModuleType) -> str:
+def _run_cell(source: str, name: str, shell: Shell) -> str:
     """Run a cell in the notebook; return what it raised, "" for nothing."""
     try:
-        cells.run_cell(source, name, notebook)
-    except Tampered:
-        raise
+        shell.run(source, name)
     except BaseException as error:
         kind = type(error).__name__
         text = ""

@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from pathlib import Path
 import torch
 
 from devlab.checks import exercise
-from devlab.classroom.engine import checker, quota, walls, watcher, worker
+from devlab.classroom.engine import checker, quota, together, walls, watcher, worker
 from devlab.classroom.engine.processes import HEAP, MOST_SAID, receive, send
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
@@ -75,8 +76,7 @@ def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: 
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]
     checker.import_modules(came)
-    if ready.seal.came():  # else the seal of every submission would find these modules anew
-        ready.seal.note()
+    ready.seal.note()  # anew, since modules came
 
     def serve(job: int, way: tuple) -> None:
         end, ask, told, rules = way
@@ -204,6 +204,8 @@ class Template:
             send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
             allow_after_fork()
             begin_randomly(self.seed)
+            together.share()
+            sys.path.append(str(behind.scratch))  # last, so that no module there takes another one's place
             work(self.ready, steps, skip, send, self.seed, everything)
         finally:
             os._exit(0)
