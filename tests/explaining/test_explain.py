@@ -1,9 +1,11 @@
 """What explain does beside naming culprits: it never fails, never hides, and says when it does not know."""
 
+import os
 import re
 import subprocess
 import sys
 
+import numpy
 import pytest
 import torch
 
@@ -295,3 +297,65 @@ def test_the_change_is_shown_as_lines_that_go_and_lines_that_come():
     assert second.mend_before
     assert "−" not in second.html()
     assert f"+ {escape(second.mend)}</code>" in second.html()
+
+
+RUNS = """
+from IPython.core.interactiveshell import InteractiveShell
+from ipykernel.compiler import XCachingCompiler
+shell = InteractiveShell.instance(compiler_class=XCachingCompiler)
+for cell in (
+    "import devlab, torch; device = devlab.start(); table = torch.ones(3)",
+    "def look(x):\\n    return x + table",
+    "look(torch.ones(3, device=device))",
+    "try:\\n    look(torch.ones(3, device=device))\\nexcept RuntimeError as error:\\n    kept = error",
+    "table = table.to(device)",
+    "def look(x):\\n    return x + table",
+    "look(torch.ones(3, device=device))",
+    "try:\\n    look(torch.ones(3, device=device))\\nexcept RuntimeError as error:\\n    kept = error",
+):
+    shell.run_cell(cell, store_history=True)
+print("== later")
+shell.run_cell("devlab.explain(kept)", store_history=True)
+"""
+
+
+def test_a_cell_is_named_by_the_run_that_raised():
+    """The same text ran again since: In[2], not In[6], was in force when the error came."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RUNS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "DEVLAB_DEVICE": "sim", "HOME": "/nonexistent"},
+    )
+    at_once, _, later = done.stdout.partition("== later")
+    assert "(Cell In[2], line 2, in look)" in at_once, done.stdout + done.stderr
+    assert "(Cell In[2], line 2, in look)" in later, later + done.stderr
+    assert "In[6]" not in later
+
+
+class Normalized(torch.nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.register_buffer("spread", torch.as_tensor(rows.std(axis=0)))
+
+
+def test_no_culprit_and_no_change_is_inside_pytorch():
+    """PyTorch's `_apply` calls the buffer `t`: the learner knows its name, and changes no file there."""
+    with devlab.sim.rules("mps"):
+        report = explained(caught(lambda: Normalized(numpy.ones((2, 3))).to("sim")))
+    assert report.culprit == "spread of Normalized"
+    assert "module.py" not in report.text()
+    assert not report.mend
+    assert "convert" in report.note
+
+
+def test_a_tensor_that_pytorch_passed_on_has_the_learners_name():
+    """`cross_entropy` calls it `input`, the learner `model(x)`."""
+    model, x, labels = (
+        torch.nn.Linear(3, 2).to("sim:0"),
+        torch.ones(1, 3, device="sim:0"),
+        torch.zeros(1).long(),
+    )
+    report = explained(caught(lambda: torch.nn.CrossEntropyLoss()(model(x), labels)))
+    assert [one.name for one in report.met] == ["model(x)", "labels"]

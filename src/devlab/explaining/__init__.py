@@ -5,7 +5,7 @@ import linecache
 import re
 import sys
 
-from devlab.checks.calls import place
+from devlab.checks.calls import name_cells_as_in, place
 from devlab.explaining import report as kinds
 from devlab.explaining.culprit import compiled, operands
 from devlab.explaining.frames import Scope, scopes_of
@@ -49,7 +49,8 @@ def explained(error: BaseException | None) -> Explanation:
     if not isinstance(error, BaseException):
         return Explanation("there is no error to explain yet", note="run what fails, then devlab.explain()")
     try:
-        return read(error, problem_of(error))
+        with name_cells_as_in(error):
+            return read(error, problem_of(error))
     except Exception as own:  # an instrument that fails would hide the learner's own error
         return Explanation(
             "I do not know this one",
@@ -81,7 +82,8 @@ def read(error: BaseException, problem: Problem) -> Explanation:
     if not (report.known or report.mend or report.note):
         _unknown(report, scopes, problem)
     elif not report.mend and "no single line" not in report.note:
-        also = report.note or "the tensor above is the one to bring over"
+        way = "convert" if problem.kind in (kinds.DTYPE, kinds.NO_DTYPE) else "bring over"
+        also = report.note or f"the tensor above is the one to {way}"
         report.note = f"I know no single line that mends this; {also}"
     report.replaced = "" if report.mend_before else _replaced(report, scopes)
     return report

@@ -8,7 +8,17 @@ import torch
 
 from devlab.explaining import births, flow, reach
 from devlab.explaining import report as kinds
-from devlab.explaining.frames import MISSING, Scope, called, elements, in_torch, own_nodes
+from devlab.explaining.frames import (
+    MISSING,
+    Scope,
+    argument_for,
+    called,
+    elements,
+    in_torch,
+    is_installed,
+    own_nodes,
+    registered,
+)
 from devlab.explaining.reach import Path, find
 from devlab.explaining.report import Problem
 from devlab.explaining.story import (
@@ -281,16 +291,16 @@ def identify(operand: Operand, scopes: list[Scope]) -> None:
     if operand.story is None:
         operand.story = follow(operand.node, operand.scope, operand.device)
     story = operand.story
-    registered = story.registered
+    is_registered = story.registered
     hops = [hop for hop in story.trail if hop.scope.mine]
-    if operand.tensor is not None and (registered or not hops):
+    if operand.tensor is not None and (is_registered or not hops):
         for scope in reversed(scopes):
             if scope.mine and (path := find(operand.tensor, scope)):
-                if not registered:
+                if not is_registered:
                     operand.story = story = _followed(path, operand)
                 story.path = path
                 break
-        hops = [hop for hop in story.trail if hop.scope.mine] if not registered else hops
+        hops = [hop for hop in story.trail if hop.scope.mine] if not is_registered else hops
     if operand.scope.mine and isinstance(operand.node, ast.Name | ast.Attribute | ast.Subscript) and hops:
         operand.name = hops[0].text + (
             operand.suffix if hops[0].text == operand.scope.text(operand.node) else ""
@@ -303,14 +313,32 @@ def identify(operand: Operand, scopes: list[Scope]) -> None:
         and flow.is_torchs(operand.node, operand.scope)
     ):
         operand.name = operand.text
-    elif hops and not (registered and story.path):
+    elif hops and not (is_registered and story.path):
         operand.name = hops[0].text
     elif story.path:
         operand.name = story.path.text
     else:
-        operand.name = operand.text
+        operand.name = operand.text if operand.scope.mine else _name_in_torch(operand, scopes)
     if len(operand.name) > _LONGEST:
         operand.name = operand.name[: _LONGEST - 1] + "…"
+
+
+def _name_in_torch(operand: Operand, scopes: list[Scope]) -> str:
+    """Name a tensor of PyTorch's own code: as the learner passed it, or as the attribute of its module."""
+    node, scope = operand.node, operand.scope
+    while isinstance(node, ast.Name) and not scope.mine and (passed := argument_for(scope, node.id)):
+        node, scope = passed
+    if scope.mine:
+        return scope.text(node)
+    for module in (scope.values.get("self") for scope in reversed(scopes) if is_installed(scope)):
+        for kind, table in zip((reach.PARAMETER, reach.BUFFER), registered(module)[:2], strict=True):
+            for name, tensor in table.items():
+                if tensor is operand.tensor:
+                    operand.story = Story(operand.device, held=kind, owner=module, attr=name)
+                    return f"{name} of {type(module).__name__}"
+    owner = operand.scope.values.get("self")
+    of = type(owner).__name__ if isinstance(owner, torch.nn.Module) else f"PyTorch's {operand.scope.name}"
+    return f"{operand.text} of {of}"
 
 
 def _followed(path: Path, operand: Operand) -> Story:
@@ -341,7 +369,7 @@ def origin(operand: Operand, wrong: bool = True) -> str:
         return ""
     words = [held(operand), ending(story)]
     known = births.birth_of(operand.tensor) if operand.tensor is not None else None
-    if known and story.end not in (MADE, NUMPY, MOVED, LOADED) and not story.registered:
+    if known and story.end not in (MADE, NUMPY, MOVED, LOADED) and not (story.registered and story.trail):
         words[1] = f"made at {known}"
     return "; ".join(word for word in words if word) or (
         "its origin is not to be seen from here" if wrong else ""
