@@ -23,6 +23,7 @@ FORK = "a worker process cannot use the accelerator"
 STRIDES = "negative strides cannot become a tensor"
 META = "there is no data yet"
 FULL = "the device's memory is full"
+AMP = "mixed precision is used in another way"
 LATE = "the device failed earlier, and the host learns of it here"
 
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
@@ -32,6 +33,11 @@ _PATTERNS = (
     (META, r"(?:is on|devices, .*and) meta\b|devices, meta and"),
     (META, r"from the 'Meta' backend"),
     (FULL, r"out of memory"),
+    (
+        AMP,
+        r"unscale FP16|No inf checks|_scale is None|_growth_tracker is None|(?:unscale_|step)\(\) (?:has|is)"
+        r"|unsafe to autocast|positional argument: 'device_type'|`device_type` of type|autocast device_type",
+    ),
     (LATE, r"device-side assert triggered"),
     (FORK, r"Cannot re-initialize \w+ in forked subprocess"),
     (INDEX, r"indices should be either on .* or on the same device as the indexed tensor"),

@@ -8,6 +8,7 @@ import torch
 
 from devlab.explaining import flow
 from devlab.explaining import report as kinds
+from devlab.explaining.amp import explain_amp
 from devlab.explaining.culprit import Operand, aliases, identify, operands, origin
 from devlab.explaining.edit import (
     closed,
@@ -528,6 +529,7 @@ def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Probl
 
 
 SPECIAL: dict[str, Callable[[Explanation, list[Scope], Problem], None]] = {
+    kinds.AMP: explain_amp,
     kinds.META: explain_meta,
     kinds.FULL: explain_full,
     kinds.LATE: explain_late,
