@@ -7,11 +7,12 @@ import sys
 
 from devlab.checks.calls import name_cells_as_in, place
 from devlab.explaining import report as kinds
-from devlab.explaining.culprit import compiled, operands
+from devlab.explaining.culprit import operands
 from devlab.explaining.frames import Scope, scopes_of
 from devlab.explaining.mismatch import explain_mismatch, innermost_mine, place_of_failure
 from devlab.explaining.report import Explanation, Problem, problem_of
 from devlab.explaining.special import SPECIAL
+from devlab.explaining.told import told
 
 __all__ = ["Explanation", "explain"]
 _OUTSIDE = r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds"
@@ -71,7 +72,7 @@ def read(error: BaseException, problem: Problem) -> Explanation:
             break
         error, problem = earlier, problem_of(earlier)
     scopes = scopes_of(error)
-    scopes += compiled(scopes, problem.message)
+    scopes += told(scopes, problem.message)
     report = Explanation(problem.kind or "this error is not about devices, as far as I can see")
     place_of_failure(report, scopes)
     if problem.kind in SPECIAL:

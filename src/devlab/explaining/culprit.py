@@ -1,8 +1,7 @@
 """Which tensors met in the operation that failed, which of them is to blame, and the name of the culprit."""
 
 import ast
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -12,11 +11,9 @@ from devlab.explaining.frames import (
     MISSING,
     Scope,
     argument_for,
-    called,
     elements,
     in_torch,
     is_installed,
-    own_nodes,
     registered,
 )
 from devlab.explaining.reach import Path, find
@@ -253,34 +250,6 @@ def _home_is_cpu(suspects: list[Operand]) -> bool:
 def _free_scalar(operand: Operand) -> bool:
     """Tell whether an operand may be on the CPU among others that are not: a single number may."""
     return operand.tensor is not None and operand.tensor.dim() == 0 and operand.device == "cpu"
-
-
-_LINES = re.compile(r'File "(.+?)", line (\d+), in ')
-
-
-def compiled(scopes: list[Scope], message: str) -> list[Scope]:
-    """Return the scope of the compiled function in which two devices met, as a list of none or one."""
-    lines = _LINES.findall(message.partition("from user code")[2])
-    outer = nearest_mine(scopes)
-    call = outer.failing if outer is not None else None
-    if not lines or not isinstance(call, ast.Call):
-        return []
-    node = call.args[0] if isinstance(call.func, ast.Call) and call.func.args else None
-    node = node if isinstance(call.func, ast.Call) else call.func
-    function = outer.evaluate(node) if node is not None else None
-    if isinstance(function, torch.nn.Module):
-        function = function._modules.get("_orig_mod", function)
-    inner = called(getattr(function, "_torchdynamo_orig_callable", function), outer, call)
-    line = next((int(number) for name, number in lines if inner and name == inner.filename), None)
-    if line is None:
-        return []
-    inner = replace(inner, line=line)
-    met = [n for n in own_nodes(inner.node) if getattr(n, "lineno", 0) == line and _mixed(n, inner)]
-    return [replace(inner, failing=met[-1])] if met else []
-
-
-def _mixed(node: ast.AST, scope: Scope) -> bool:
-    return len({device for n in operand_nodes(node, scope) if (device := flow.infer(n, scope))}) > 1
 
 
 _LONGEST = 70

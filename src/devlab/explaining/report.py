@@ -39,7 +39,8 @@ _PATTERNS = (
         r"|unsafe to autocast|positional argument: 'device_type'|`device_type` of type|autocast device_type",
     ),
     (LATE, r"device-side assert triggered"),
-    (FORK, r"Cannot re-initialize \w+ in forked subprocess"),
+    (FORK, r"Cannot re-initialize \w+ in forked subprocess|CUDA error: initialization error"),
+    (FORK, r"DataLoader worker process[\s\S]*same device[\s\S]*\b(?:cuda|xpu|sim):\d"),
     (INDEX, r"indices should be either on .* or on the same device as the indexed tensor"),
     (NUMPY, r"can't convert .+ device type tensor to numpy"),
     (GRAPH, r"Can't call numpy\(\) on Tensor that requires grad"),
@@ -75,7 +76,8 @@ _PATTERNS = (
     ),
     (
         MISMATCH,
-        r"[Ee]xpected all tensors to be on the same device|(?:not at|on) the same device|on same device",
+        r"[Ee]xpected all tensors to be on the same device|Tensor device mismatch|not at the same device"
+        r"|on (?:the )?same device",
     ),
     (
         MISMATCH,
