@@ -21,6 +21,7 @@ from devlab.explaining.report import Problem
 from devlab.explaining.story import (
     ARGUMENT,
     BATCH,
+    CACHE,
     CLOSURE,
     COMPUTED,
     GLOBAL,
@@ -147,6 +148,7 @@ def find_meeting(scopes: list[Scope], problem: Problem) -> list[Operand]:
         found = operands(scope)
         if any(operand.device == "meta" for operand in found) and "meta" not in problem.message:
             continue  # what the frame had was put back since, as `functional_call` puts parameters back
+        _complete(found, problem)
         known = {operand.device for operand in found if operand.device}
         unknown = [operand for operand in found if not operand.device]
         if len(known) > 1:
@@ -163,13 +165,30 @@ def find_meeting(scopes: list[Scope], problem: Problem) -> list[Operand]:
     return first
 
 
+def _complete(found: list[Operand], problem: Problem) -> None:
+    """Give an operand that is known to be on some device of a kind the index that the message tells."""
+    exact = {operand.device for operand in found}
+    for operand in found:
+        kind = operand.device + ":"
+        told = [device for device in problem.devices if device.startswith(kind) and device not in exact]
+        if operand.device not in ("", "cpu") and len(told) == 1:
+            operand.device = told[0]
+
+
 def nearest_mine(scopes: list[Scope]) -> Scope | None:
     """Return the learner's own frame that is nearest to the error, whether the frame raised it or not."""
     return next((scope for scope in reversed(scopes) if scope.mine), None)
 
 
 _SUSPICION = {MADE: 6, MOVED: 6, NUMPY: 6, LOADED: 5, BATCH: 3, ARGUMENT: 2, COMPUTED: 1.5, UNKNOWN: 2}
-_HELD = {reach.ATTRIBUTE: 5.5, reach.ITEM: 5, reach.STATE: 5, reach.PARAMETER: 1, reach.BUFFER: 1.2}
+_HELD = {
+    reach.ATTRIBUTE: 5.5,
+    reach.ITEM: 5,
+    reach.STATE: 5,
+    CACHE: 6.5,
+    reach.PARAMETER: 1,
+    reach.BUFFER: 1.2,
+}
 
 
 def suspicion(operand: Operand, accelerated: bool) -> float:
@@ -274,7 +293,7 @@ def identify(operand: Operand, scopes: list[Scope]) -> None:
         operand.name = hops[0].text + (
             operand.suffix if hops[0].text == operand.scope.text(operand.node) else ""
         )
-    elif not hops and story.end in (MADE, NUMPY, MOVED) and story.scope.mine:
+    elif not hops and story.end in (MADE, NUMPY, MOVED) and story.scope.mine and story.held != CACHE:
         operand.name = story.scope.text(story.node)
     elif (
         operand.scope.mine
@@ -364,6 +383,8 @@ def held(operand: Operand) -> str:
         return f"{inside}attribute {story.attr!r} of {owner}"
     if story.path and story.path.of_optimizer:
         return "optimizer state, made before the parameters moved"
+    if kind == CACHE:
+        return f"remembered by the cache of {story.attr} from an earlier call"
     if kind == CLOSURE:
         return "captured from the function around this one (a closure)"
     if kind == GLOBAL:
@@ -380,6 +401,9 @@ def ending(story: Story) -> str:
     inside = f"in {scope.name}, " if scope.name != "<module>" else ""
     text = scope.text(node)
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    now = flow.infer(node, scope) if story.end in (MADE, MOVED, COMPUTED) else ""
+    if now and story.held and not flow.same(now, story.device):  # the line ran before, with other values
+        text += f" in an earlier call, for now that would be on {now}"
     if story.end == MADE:
         explicit = flow.device_argument(node, scope)[0] is not None
         why = "" if explicit or story.device != "cpu" else ", which stays on the CPU unless told a device"

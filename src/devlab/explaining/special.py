@@ -162,9 +162,14 @@ def _module(scope: Scope) -> tuple[str, torch.nn.Module] | None:
     receiver = function.value if isinstance(function, ast.Attribute) else None
     for node in (function, receiver):
         value = scope.evaluate(node) if node is not None else None
-        if isinstance(value, torch.nn.Module) and any(_is_empty(t) for t in value.state_dict().values()):
+        if isinstance(value, torch.nn.Module) and any(map(_is_empty, _held_by(value).values())):
             return scope.text(node), value
     return None
+
+
+def _held_by(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return a module's parameters and buffers by name, those that no checkpoint holds among them."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 def _is_empty(value: object) -> bool:
@@ -182,7 +187,7 @@ def _home(scopes: list[Scope], problem: Problem) -> str:
 
 def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module, home: str) -> None:
     """A module without data: give it trained values, or fresh ones."""
-    state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+    state = _held_by(module)
     empty = [key for key, value in state.items() if _is_empty(value)]
     path = _only(module, empty)
     inner = None if path is None else name + "".join(_step(part) for part in path.split(".") if part)
@@ -193,9 +198,17 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
     report.met = [
         Met(f"{name}.{key}", str(list(state[key].shape)), "meta", "", key == empty[0]) for key in empty[:4]
     ]
-    loaded = _loaded(scope, module, set(state))
+    saved = module.state_dict()
+    loaded = _loaded(scope, module, set(saved))
     ref = reference(scope, scope.line, home)
-    if isinstance(loaded, ast.Call):  # a line that copies into what is not there, which does nothing
+    if not set(empty) & set(saved):
+        report.note = (
+            f"I know no single line that mends this: no checkpoint holds {', '.join(empty[:4])}, so give it "
+            f"its values again on {home}, as `__init__` did on meta; `to_empty` would undo what was loaded"
+        )
+        report.culprit, report.origin = f"{name}.{empty[0]}", "a buffer made on meta, with `persistent=False`"
+        report.headline = f"{report.culprit} is on meta, and holds no data yet"
+    elif isinstance(loaded, ast.Call):  # a line that copies into what is not there, which does nothing
         report.mend = in_statement(scope, loaded, with_argument(loaded, scope, "assign", "True"))
         report.mend_where = scope.where(loaded.lineno)
     elif loaded:
@@ -218,7 +231,7 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
 def _only(module: torch.nn.Module, empty: list[str]) -> str | None:
     """Return the path of the one module below, "" for the module itself, that holds just what is empty."""
     for path, inner in module.named_modules():
-        own = [f"{path}.{key}" if path else key for key in inner.state_dict()]
+        own = [f"{path}.{key}" if path else key for key in _held_by(inner)]
         if sorted(own) == sorted(empty):
             return path
     return None
@@ -468,9 +481,15 @@ def explain_host_only(report: Explanation, scopes: list[Scope], problem: Problem
     if not found:
         return
     blame(report, scopes, found[0], "{} belongs on the CPU here, and is on " + found[0].device)
-    text = closed(found[0].scope.text(found[0].node))
-    change(report, found[0], f"{text}.cpu()")
+    node, scope = found[0].node, found[0].scope
+    made = flow.is_call_of(node, scope, flow.FACTORIES)
+    text = with_argument(node, scope, "device", '"cpu"') if made else f"{closed(scope.text(node))}.cpu()"
+    change(report, found[0], text)
     report.note = "PyTorch reads it on the host to plan the work; the data itself stays on the accelerator"
+    if "RNG" in problem.message:
+        report.note = (
+            "the state of a generator is a tensor of bytes on the CPU, for a generator of any device"
+        )
 
 
 def _is_lengths(operand: Operand) -> bool:
