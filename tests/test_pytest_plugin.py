@@ -236,6 +236,8 @@ def test_a_project_without_a_gpu(tmp_path):
     ]
     assert said.count("- devlab explains -") == 4
     assert "future is on cpu" in said
+    assert not re.search(r"devlab/sim/|births\.py", said)  # the place that failed is the project's line
+    assert said.count("attention.py:14: RuntimeError") == 4
     assert MENDED in said
     assert "needs a real accelerator" in said
     assert "needs a real cuda" in said
@@ -285,6 +287,8 @@ def test_an_error_that_comes_late(tmp_path):
     ]
     assert len(outcomes["PASSED"]) == 12  # a test may pass before its end is an error
     assert "sim error: device-side assert triggered" in said
+    assert said.count("failed in   no line of yours: the device was asked when the code had ended") == 2
+    assert "teardown.send" not in said.rpartition("devlab explains")[2]
 
 
 @pytest.mark.thorough

@@ -172,15 +172,24 @@ def pytest_runtest_teardown(item: pytest.Item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
-    """Put what `devlab.explain` says under a failed test that asked for a device."""
-    report = yield
+    """Put what `devlab.explain` says under a failed test that asked for a device.
+
+    The test's traceback is shown without the simulator's own frames.
+    """
     asks = ASKING & set(getattr(item, "fixturenames", ()))
-    if report.failed and call.excinfo is not None and asks and "torch" in sys.modules:
-        from devlab.explaining import explained
+    said, error = "", call.excinfo.value if call.excinfo is not None else None
+    if error is not None and "torch" in sys.modules:
+        from devlab.explaining import explained, uncaught
         from devlab.explaining.report import worth_explaining
 
-        if worth_explaining(call.excinfo.value):
-            report.sections.append(("devlab explains", explained(call.excinfo.value).text()))
+        if asks and worth_explaining(error):
+            said = explained(error).text()
+        short = uncaught.shortened(error, error.__traceback__)
+        if short is not error.__traceback__:
+            call.excinfo = pytest.ExceptionInfo.from_exc_info((type(error), error, short))
+    report = yield
+    if report.failed and said:
+        report.sections.append(("devlab explains", said))
     return report
 
 

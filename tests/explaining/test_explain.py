@@ -1,9 +1,12 @@
 """What explain does beside naming culprits: it never fails, never hides, and says when it does not know."""
 
+import functools
+import os
 import re
 import subprocess
 import sys
 
+import numpy
 import pytest
 import torch
 
@@ -295,3 +298,157 @@ def test_the_change_is_shown_as_lines_that_go_and_lines_that_come():
     assert second.mend_before
     assert "−" not in second.html()
     assert f"+ {escape(second.mend)}</code>" in second.html()
+
+
+RUNS = """
+from IPython.core.interactiveshell import InteractiveShell
+from ipykernel.compiler import XCachingCompiler
+shell = InteractiveShell.instance(compiler_class=XCachingCompiler)
+for cell in (
+    "import devlab, torch; device = devlab.start(); table = torch.ones(3)",
+    "def look(x):\\n    return x + table",
+    "look(torch.ones(3, device=device))",
+    "try:\\n    look(torch.ones(3, device=device))\\nexcept RuntimeError as error:\\n    kept = error",
+    "table = table.to(device)",
+    "def look(x):\\n    return x + table",
+    "look(torch.ones(3, device=device))",
+    "try:\\n    look(torch.ones(3, device=device))\\nexcept RuntimeError as error:\\n    kept = error",
+):
+    shell.run_cell(cell, store_history=True)
+print("== later")
+shell.run_cell("devlab.explain(kept)", store_history=True)
+"""
+
+
+def test_a_cell_is_named_by_the_run_that_raised():
+    """The same text ran again since: In[2], not In[6], was in force when the error came."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RUNS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "DEVLAB_DEVICE": "sim", "HOME": "/nonexistent"},
+    )
+    at_once, _, later = done.stdout.partition("== later")
+    assert "(Cell In[2], line 2, in look)" in at_once, done.stdout + done.stderr
+    assert "(Cell In[2], line 2, in look)" in later, later + done.stderr
+    assert "In[6]" not in later
+
+
+class Normalized(torch.nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.register_buffer("spread", torch.as_tensor(rows.std(axis=0)))
+
+
+def test_no_culprit_and_no_change_is_inside_pytorch():
+    """PyTorch's `_apply` calls the buffer `t`: the learner knows its name, and changes no file there."""
+    with devlab.sim.rules("mps"):
+        report = explained(caught(lambda: Normalized(numpy.ones((2, 3))).to("sim")))
+    assert report.culprit == "spread of Normalized"
+    assert "module.py" not in report.text()
+    assert not report.mend
+    assert "convert" in report.note
+
+
+def test_a_tensor_that_pytorch_passed_on_has_the_learners_name():
+    """`cross_entropy` calls it `input`, the learner `model(x)`."""
+    model, x, labels = (
+        torch.nn.Linear(3, 2).to("sim:0"),
+        torch.ones(1, 3, device="sim:0"),
+        torch.zeros(1).long(),
+    )
+    report = explained(caught(lambda: torch.nn.CrossEntropyLoss()(model(x), labels)))
+    assert [one.name for one in report.met] == ["model(x)", "labels"]
+
+
+def test_a_generators_state_belongs_on_the_cpu_whatever_made_it():
+    """A state made inline under a default device: no `.cpu()` after it, and nothing said of lengths."""
+    generator = torch.Generator("sim")
+    words = generator.get_state().tolist()
+
+    def put_back():
+        generator.set_state(torch.tensor(words, dtype=torch.uint8))
+
+    def run():
+        with torch.device("sim"):
+            put_back()
+
+    report = explained(caught(run))
+    assert report.culprit == "torch.tensor(words, dtype=torch.uint8)"
+    assert report.mend == 'generator.set_state(torch.tensor(words, dtype=torch.uint8, device="cpu"))'
+    assert "the state of a generator" in report.note
+
+
+@functools.cache
+def table(length, kind):
+    """Return positions, made once for each kind of device."""
+    return torch.linspace(0, 1, length, device=kind)
+
+
+def test_a_remembered_tensor_is_the_culprit_and_is_moved_at_its_use():
+    """`sim` means one device at the first call; the devices' names are those of the message."""
+    table.cache_clear()
+
+    def add(x):
+        return x + table(x.shape[-1], x.device.type)
+
+    report = explained(caught(lambda: add(torch.zeros(4, device="sim:1"))))
+    assert report.culprit == "table(x.shape[-1], x.device.type)"
+    assert report.headline.endswith("is on sim:0, and the operation needs it on sim:1")
+    assert "remembered by the cache of table" in report.origin
+    assert report.mend == "return x + table(x.shape[-1], x.device.type).to(x.device)"
+
+
+KEPT = {}
+
+
+def test_a_line_that_ran_with_other_values_is_said_to_have():
+    """A table in a module-wide dict: the line that made the table would now make it elsewhere."""
+
+    def positions(x):
+        if "positions" not in KEPT:
+            KEPT["positions"] = torch.arange(4.0, device=x.device)
+        return x + KEPT["positions"]
+
+    KEPT.clear()
+    positions(torch.zeros(4))
+    report = explained(caught(lambda: positions(torch.zeros(4, device="sim"))))
+    assert report.culprit == 'KEPT["positions"]'
+    assert "in an earlier call, for now that would be on sim:0" in report.origin
+
+
+class Net(torch.nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.table = torch.zeros(4, device=device)
+
+    def forward(self, x):
+        return x + self.table
+
+
+def attach(model, rows):
+    """Give a model another table."""
+    model.table = torch.from_numpy(rows)
+
+
+def test_an_attribute_that_another_function_replaced():
+    """The line in `__init__` made another tensor, on another device."""
+    model = Net("sim:0")
+    attach(model, numpy.ones(4, dtype="float32"))
+    report = explained(caught(lambda: model(torch.ones(2, 4, device="sim:0"))))
+    assert report.culprit == "self.table"
+    assert "in attach" in report.origin
+    assert report.mend.startswith('model.register_buffer("table", torch.from_numpy(rows)')
+
+
+def test_a_buffer_that_no_checkpoint_holds_is_named():
+    """The other tensors of the model have data: it is not the model that is on meta."""
+    with torch.device("meta"):
+        model = torch.nn.Linear(2, 2)
+        model.register_buffer("rates", torch.ones(2), persistent=False)
+    model.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)}, assign=True)
+    report = explained(caught(lambda: model.to("sim")))
+    assert report.headline == "model.rates is on meta, and holds no data yet"
+    assert "no checkpoint holds rates" in report.note
+    assert not report.mend

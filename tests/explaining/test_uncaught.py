@@ -100,7 +100,7 @@ def test_errors_that_are_chained_or_grouped_are_shown_as_ever(run):
     """What they say of each other is in their tracebacks."""
     with pytest.raises((ValueError, ExceptionGroup)) as caught:
         run()
-    assert uncaught._short(caught.value, caught.value.__traceback__) is caught.value.__traceback__
+    assert uncaught.shortened(caught.value, caught.value.__traceback__) is caught.value.__traceback__
 
 
 PROGRAM = """

@@ -120,7 +120,7 @@ def inference(device):
 
 
 def old_cholesky(x):
-    """The decomposition that PyTorch is going to remove."""
+    """The decomposition that PyTorch 2.14 has no more."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.cholesky(x)
@@ -230,7 +230,15 @@ PROGRAMS = {
         ["linalg_check_errors()"],
         None,
     ),
-    "cholesky": Program(on(lambda x: old_cholesky(torch.eye(2, device=x.device))), [], ["cholesky()"], None),
+    **(
+        {
+            "cholesky": Program(
+                on(lambda x: old_cholesky(torch.eye(2, device=x.device))), [], ["cholesky()"], None
+            )
+        }
+        if hasattr(torch, "cholesky")
+        else {}
+    ),
     "repeated, of known size": Program(
         on(
             lambda x: x[:2].repeat_interleave(torch.ones(2, dtype=torch.long, device=x.device), output_size=2)

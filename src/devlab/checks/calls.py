@@ -1,6 +1,7 @@
 """Calling a learner's code: what it changed of its inputs, what it raised, and where."""
 
 import ast
+import contextlib
 import inspect
 import io
 import linecache
@@ -10,7 +11,7 @@ import traceback
 import types
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -453,4 +454,30 @@ def place(filename: str) -> str:
     """
     shell = notebook_shell()
     named = shell.compile.format_code_name(filename) if shell else None
+    if named and _latest and (number := _run_of(filename, shell, _latest[-1])):
+        named = named[0], f"In[{number}]"
     return " ".join(named) if named else Path(filename).name
+
+
+_latest: list[int] = []
+
+
+@contextlib.contextmanager
+def name_cells_as_in(error: BaseException) -> Iterator[None]:
+    """Name each cell in a block by the run that an error came from: IPython knows a text's last run alone."""
+    frame = error.__traceback__.tb_frame if error.__traceback__ else None
+    while frame is not None and frame.f_code.co_name != "run_code":
+        frame = frame.f_back
+    number = getattr(frame.f_locals.get("result"), "execution_count", None) if frame else None
+    _latest.append(number or 0)
+    try:
+        yield
+    finally:
+        _latest.pop()
+
+
+def _run_of(filename: str, shell, latest: int) -> int:
+    """Return the last run, up to `latest`, of the cell that IPython compiled under a name; 0 for none."""
+    raw, cells = shell.history_manager.input_hist_raw, shell.history_manager.input_hist_parsed
+    runs = range(min(latest, len(raw) - 1, len(cells) - 1), 0, -1)
+    return next((n for n in runs if shell.compile.get_code_name(raw[n], cells[n], n) == filename), 0)

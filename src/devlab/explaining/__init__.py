@@ -5,13 +5,14 @@ import linecache
 import re
 import sys
 
-from devlab.checks.calls import place
+from devlab.checks.calls import name_cells_as_in, place
 from devlab.explaining import report as kinds
-from devlab.explaining.culprit import compiled, operands
+from devlab.explaining.culprit import operands
 from devlab.explaining.frames import Scope, scopes_of
 from devlab.explaining.mismatch import explain_mismatch, innermost_mine, place_of_failure
 from devlab.explaining.report import Explanation, Problem, problem_of
 from devlab.explaining.special import SPECIAL
+from devlab.explaining.told import told
 
 __all__ = ["Explanation", "explain"]
 _OUTSIDE = r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds"
@@ -49,7 +50,8 @@ def explained(error: BaseException | None) -> Explanation:
     if not isinstance(error, BaseException):
         return Explanation("there is no error to explain yet", note="run what fails, then devlab.explain()")
     try:
-        return read(error, problem_of(error))
+        with name_cells_as_in(error):
+            return read(error, problem_of(error))
     except Exception as own:  # an instrument that fails would hide the learner's own error
         return Explanation(
             "I do not know this one",
@@ -70,7 +72,7 @@ def read(error: BaseException, problem: Problem) -> Explanation:
             break
         error, problem = earlier, problem_of(earlier)
     scopes = scopes_of(error)
-    scopes += compiled(scopes, problem.message)
+    scopes += told(scopes, problem.message)
     report = Explanation(problem.kind or "this error is not about devices, as far as I can see")
     place_of_failure(report, scopes)
     if problem.kind in SPECIAL:
@@ -80,9 +82,10 @@ def read(error: BaseException, problem: Problem) -> Explanation:
         explain_mismatch(report, scopes, problem)
     if not (report.known or report.mend or report.note):
         _unknown(report, scopes, problem)
-    elif not report.mend and "no single line" not in report.note:
-        also = report.note or "the tensor above is the one to bring over"
-        report.note = f"I know no single line that mends this; {also}"
+    elif not (report.mend or report.otherwise or "no single line" in report.note):
+        way = "convert" if problem.kind in (kinds.DTYPE, kinds.NO_DTYPE) else "bring over"
+        also = report.note or (f"the tensor above is the one to {way}" if report.met else "")
+        report.note = f"I know no single line that mends this{'; ' * bool(also)}{also}"
     report.replaced = "" if report.mend_before else _replaced(report, scopes)
     return report
 

@@ -1,19 +1,27 @@
 """Which tensors met in the operation that failed, which of them is to blame, and the name of the culprit."""
 
 import ast
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from devlab.explaining import births, flow, reach
 from devlab.explaining import report as kinds
-from devlab.explaining.frames import MISSING, Scope, called, elements, in_torch, own_nodes
+from devlab.explaining.frames import (
+    MISSING,
+    Scope,
+    argument_for,
+    elements,
+    in_torch,
+    is_installed,
+    registered,
+)
 from devlab.explaining.reach import Path, find
 from devlab.explaining.report import Problem
 from devlab.explaining.story import (
     ARGUMENT,
     BATCH,
+    CACHE,
     CLOSURE,
     COMPUTED,
     GLOBAL,
@@ -140,6 +148,7 @@ def find_meeting(scopes: list[Scope], problem: Problem) -> list[Operand]:
         found = operands(scope)
         if any(operand.device == "meta" for operand in found) and "meta" not in problem.message:
             continue  # what the frame had was put back since, as `functional_call` puts parameters back
+        _complete(found, problem)
         known = {operand.device for operand in found if operand.device}
         unknown = [operand for operand in found if not operand.device]
         if len(known) > 1:
@@ -156,13 +165,30 @@ def find_meeting(scopes: list[Scope], problem: Problem) -> list[Operand]:
     return first
 
 
+def _complete(found: list[Operand], problem: Problem) -> None:
+    """Give an operand that is known to be on some device of a kind the index that the message tells."""
+    exact = {operand.device for operand in found}
+    for operand in found:
+        kind = operand.device + ":"
+        told = [device for device in problem.devices if device.startswith(kind) and device not in exact]
+        if operand.device not in ("", "cpu") and len(told) == 1:
+            operand.device = told[0]
+
+
 def nearest_mine(scopes: list[Scope]) -> Scope | None:
     """Return the learner's own frame that is nearest to the error, whether the frame raised it or not."""
     return next((scope for scope in reversed(scopes) if scope.mine), None)
 
 
 _SUSPICION = {MADE: 6, MOVED: 6, NUMPY: 6, LOADED: 5, BATCH: 3, ARGUMENT: 2, COMPUTED: 1.5, UNKNOWN: 2}
-_HELD = {reach.ATTRIBUTE: 5.5, reach.ITEM: 5, reach.STATE: 5, reach.PARAMETER: 1, reach.BUFFER: 1.2}
+_HELD = {
+    reach.ATTRIBUTE: 5.5,
+    reach.ITEM: 5,
+    reach.STATE: 5,
+    CACHE: 6.5,
+    reach.PARAMETER: 1,
+    reach.BUFFER: 1.2,
+}
 
 
 def suspicion(operand: Operand, accelerated: bool) -> float:
@@ -245,34 +271,6 @@ def _free_scalar(operand: Operand) -> bool:
     return operand.tensor is not None and operand.tensor.dim() == 0 and operand.device == "cpu"
 
 
-_LINES = re.compile(r'File "(.+?)", line (\d+), in ')
-
-
-def compiled(scopes: list[Scope], message: str) -> list[Scope]:
-    """Return the scope of the compiled function in which two devices met, as a list of none or one."""
-    lines = _LINES.findall(message.partition("from user code")[2])
-    outer = nearest_mine(scopes)
-    call = outer.failing if outer is not None else None
-    if not lines or not isinstance(call, ast.Call):
-        return []
-    node = call.args[0] if isinstance(call.func, ast.Call) and call.func.args else None
-    node = node if isinstance(call.func, ast.Call) else call.func
-    function = outer.evaluate(node) if node is not None else None
-    if isinstance(function, torch.nn.Module):
-        function = function._modules.get("_orig_mod", function)
-    inner = called(getattr(function, "_torchdynamo_orig_callable", function), outer, call)
-    line = next((int(number) for name, number in lines if inner and name == inner.filename), None)
-    if line is None:
-        return []
-    inner = replace(inner, line=line)
-    met = [n for n in own_nodes(inner.node) if getattr(n, "lineno", 0) == line and _mixed(n, inner)]
-    return [replace(inner, failing=met[-1])] if met else []
-
-
-def _mixed(node: ast.AST, scope: Scope) -> bool:
-    return len({device for n in operand_nodes(node, scope) if (device := flow.infer(n, scope))}) > 1
-
-
 _LONGEST = 70
 
 
@@ -281,21 +279,21 @@ def identify(operand: Operand, scopes: list[Scope]) -> None:
     if operand.story is None:
         operand.story = follow(operand.node, operand.scope, operand.device)
     story = operand.story
-    registered = story.registered
+    is_registered = story.registered
     hops = [hop for hop in story.trail if hop.scope.mine]
-    if operand.tensor is not None and (registered or not hops):
+    if operand.tensor is not None and (is_registered or not hops):
         for scope in reversed(scopes):
             if scope.mine and (path := find(operand.tensor, scope)):
-                if not registered:
+                if not is_registered:
                     operand.story = story = _followed(path, operand)
                 story.path = path
                 break
-        hops = [hop for hop in story.trail if hop.scope.mine] if not registered else hops
+        hops = [hop for hop in story.trail if hop.scope.mine] if not is_registered else hops
     if operand.scope.mine and isinstance(operand.node, ast.Name | ast.Attribute | ast.Subscript) and hops:
         operand.name = hops[0].text + (
             operand.suffix if hops[0].text == operand.scope.text(operand.node) else ""
         )
-    elif not hops and story.end in (MADE, NUMPY, MOVED) and story.scope.mine:
+    elif not hops and story.end in (MADE, NUMPY, MOVED) and story.scope.mine and story.held != CACHE:
         operand.name = story.scope.text(story.node)
     elif (
         operand.scope.mine
@@ -303,14 +301,32 @@ def identify(operand: Operand, scopes: list[Scope]) -> None:
         and flow.is_torchs(operand.node, operand.scope)
     ):
         operand.name = operand.text
-    elif hops and not (registered and story.path):
+    elif hops and not (is_registered and story.path):
         operand.name = hops[0].text
     elif story.path:
         operand.name = story.path.text
     else:
-        operand.name = operand.text
+        operand.name = operand.text if operand.scope.mine else _name_in_torch(operand, scopes)
     if len(operand.name) > _LONGEST:
         operand.name = operand.name[: _LONGEST - 1] + "…"
+
+
+def _name_in_torch(operand: Operand, scopes: list[Scope]) -> str:
+    """Name a tensor of PyTorch's own code: as the learner passed it, or as the attribute of its module."""
+    node, scope = operand.node, operand.scope
+    while isinstance(node, ast.Name) and not scope.mine and (passed := argument_for(scope, node.id)):
+        node, scope = passed
+    if scope.mine:
+        return scope.text(node)
+    for module in (scope.values.get("self") for scope in reversed(scopes) if is_installed(scope)):
+        for kind, table in zip((reach.PARAMETER, reach.BUFFER), registered(module)[:2], strict=True):
+            for name, tensor in table.items():
+                if tensor is operand.tensor:
+                    operand.story = Story(operand.device, held=kind, owner=module, attr=name)
+                    return f"{name} of {type(module).__name__}"
+    owner = operand.scope.values.get("self")
+    of = type(owner).__name__ if isinstance(owner, torch.nn.Module) else f"PyTorch's {operand.scope.name}"
+    return f"{operand.text} of {of}"
 
 
 def _followed(path: Path, operand: Operand) -> Story:
@@ -341,7 +357,7 @@ def origin(operand: Operand, wrong: bool = True) -> str:
         return ""
     words = [held(operand), ending(story)]
     known = births.birth_of(operand.tensor) if operand.tensor is not None else None
-    if known and story.end not in (MADE, NUMPY, MOVED, LOADED) and not story.registered:
+    if known and story.end not in (MADE, NUMPY, MOVED, LOADED) and not (story.registered and story.trail):
         words[1] = f"made at {known}"
     return "; ".join(word for word in words if word) or (
         "its origin is not to be seen from here" if wrong else ""
@@ -367,6 +383,8 @@ def held(operand: Operand) -> str:
         return f"{inside}attribute {story.attr!r} of {owner}"
     if story.path and story.path.of_optimizer:
         return "optimizer state, made before the parameters moved"
+    if kind == CACHE:
+        return f"remembered by the cache of {story.attr} from an earlier call"
     if kind == CLOSURE:
         return "captured from the function around this one (a closure)"
     if kind == GLOBAL:
@@ -383,6 +401,9 @@ def ending(story: Story) -> str:
     inside = f"in {scope.name}, " if scope.name != "<module>" else ""
     text = scope.text(node)
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    now = flow.infer(node, scope) if story.end in (MADE, MOVED, COMPUTED) else ""
+    if now and story.held and not flow.same(now, story.device):  # the line ran before, with other values
+        text += f" in an earlier call, for now that would be on {now}"
     if story.end == MADE:
         explicit = flow.device_argument(node, scope)[0] is not None
         why = "" if explicit or story.device != "cpu" else ", which stays on the CPU unless told a device"

@@ -178,6 +178,9 @@ def _of_call(call: ast.Call, scope: Scope, depth: int) -> str:
         return factory_device(call, scope)
     if target := moved_to(call, scope):
         return target
+    if is_call_of(call, scope, frozenset({"load"})):
+        given = keyword(call, "map_location")
+        return named_device(given, scope) if given is not None else ""
     if isinstance(call.func, ast.Attribute):
         owner = scope.evaluate(call.func.value)
         if call.func.attr == "get" and call.args and isinstance(owner, dict):
@@ -214,7 +217,19 @@ def factory_device(call: ast.Call, scope: Scope) -> str:
     follows = name in ("as_tensor", "asarray", "normal", "complex") and call.args
     if follows and (device := infer(call.args[0], scope)):
         return device
-    return "cpu" if name == "from_numpy" else str(torch.get_default_device())
+    return "cpu" if name == "from_numpy" else default_device(scope)
+
+
+def default_device(scope: Scope | None) -> str:
+    """Return the device that `with torch.device(...)` set around a line or its callers; else the default."""
+    while scope is not None:
+        node = scope.failing
+        while scope.source is not None and (node := scope.source.enclosing(node, (ast.With,))) is not None:
+            for item in node.items:
+                if isinstance(device := scope.evaluate(item.context_expr), torch.device):
+                    return str(device)
+        scope = scope.caller
+    return str(torch.get_default_device())
 
 
 def returned(function: object, scope: Scope, call: ast.Call) -> list[tuple[ast.expr, Scope]]:

@@ -21,6 +21,8 @@ _ON_CUDA = (
 def explain_late(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """An index, a label or a probability was out of range when the device looked at it."""
     failure = problem.failure
+    if not any(scope.mine for scope in scopes):  # nothing of the learner's waited: the end of a test did
+        report.operation, report.where = "no line of yours: the device was asked when the code had ended", ""
     if failure is None:
         report.note = _ON_CUDA
         return

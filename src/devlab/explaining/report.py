@@ -23,6 +23,7 @@ FORK = "a worker process cannot use the accelerator"
 STRIDES = "negative strides cannot become a tensor"
 META = "there is no data yet"
 FULL = "the device's memory is full"
+AMP = "mixed precision is used in another way"
 LATE = "the device failed earlier, and the host learns of it here"
 
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
@@ -32,8 +33,14 @@ _PATTERNS = (
     (META, r"(?:is on|devices, .*and) meta\b|devices, meta and"),
     (META, r"from the 'Meta' backend"),
     (FULL, r"out of memory"),
+    (
+        AMP,
+        r"unscale FP16|No inf checks|_scale is None|_growth_tracker is None|(?:unscale_|step)\(\) (?:has|is)"
+        r"|unsafe to autocast|positional argument: 'device_type'|`device_type` of type|autocast device_type",
+    ),
     (LATE, r"device-side assert triggered"),
-    (FORK, r"Cannot re-initialize \w+ in forked subprocess"),
+    (FORK, r"Cannot re-initialize \w+ in forked subprocess|CUDA error: initialization error"),
+    (FORK, r"DataLoader worker process[\s\S]*same device[\s\S]*\b(?:cuda|xpu|sim):\d"),
     (INDEX, r"indices should be either on .* or on the same device as the indexed tensor"),
     (NUMPY, r"can't convert .+ device type tensor to numpy"),
     (GRAPH, r"Can't call numpy\(\) on Tensor that requires grad"),
@@ -69,7 +76,8 @@ _PATTERNS = (
     ),
     (
         MISMATCH,
-        r"[Ee]xpected all tensors to be on the same device|(?:not at|on) the same device|on same device",
+        r"[Ee]xpected all tensors to be on the same device|Tensor device mismatch|not at the same device"
+        r"|on (?:the )?same device",
     ),
     (
         MISMATCH,

@@ -8,6 +8,7 @@ import torch
 
 from devlab.explaining import flow
 from devlab.explaining import report as kinds
+from devlab.explaining.amp import explain_amp
 from devlab.explaining.culprit import Operand, aliases, identify, operands, origin
 from devlab.explaining.edit import (
     closed,
@@ -161,9 +162,14 @@ def _module(scope: Scope) -> tuple[str, torch.nn.Module] | None:
     receiver = function.value if isinstance(function, ast.Attribute) else None
     for node in (function, receiver):
         value = scope.evaluate(node) if node is not None else None
-        if isinstance(value, torch.nn.Module) and any(_is_empty(t) for t in value.state_dict().values()):
+        if isinstance(value, torch.nn.Module) and any(map(_is_empty, _held_by(value).values())):
             return scope.text(node), value
     return None
+
+
+def _held_by(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return a module's parameters and buffers by name, those that no checkpoint holds among them."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 def _is_empty(value: object) -> bool:
@@ -181,7 +187,7 @@ def _home(scopes: list[Scope], problem: Problem) -> str:
 
 def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module, home: str) -> None:
     """A module without data: give it trained values, or fresh ones."""
-    state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+    state = _held_by(module)
     empty = [key for key, value in state.items() if _is_empty(value)]
     path = _only(module, empty)
     inner = None if path is None else name + "".join(_step(part) for part in path.split(".") if part)
@@ -192,9 +198,17 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
     report.met = [
         Met(f"{name}.{key}", str(list(state[key].shape)), "meta", "", key == empty[0]) for key in empty[:4]
     ]
-    loaded = _loaded(scope, module, set(state))
+    saved = module.state_dict()
+    loaded = _loaded(scope, module, set(saved))
     ref = reference(scope, scope.line, home)
-    if isinstance(loaded, ast.Call):  # a line that copies into what is not there, which does nothing
+    if not set(empty) & set(saved):
+        report.note = (
+            f"I know no single line that mends this: no checkpoint holds {', '.join(empty[:4])}, so give it "
+            f"its values again on {home}, as `__init__` did on meta; `to_empty` would undo what was loaded"
+        )
+        report.culprit, report.origin = f"{name}.{empty[0]}", "a buffer made on meta, with `persistent=False`"
+        report.headline = f"{report.culprit} is on meta, and holds no data yet"
+    elif isinstance(loaded, ast.Call):  # a line that copies into what is not there, which does nothing
         report.mend = in_statement(scope, loaded, with_argument(loaded, scope, "assign", "True"))
         report.mend_where = scope.where(loaded.lineno)
     elif loaded:
@@ -217,7 +231,7 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
 def _only(module: torch.nn.Module, empty: list[str]) -> str | None:
     """Return the path of the one module below, "" for the module itself, that holds just what is empty."""
     for path, inner in module.named_modules():
-        own = [f"{path}.{key}" if path else key for key in inner.state_dict()]
+        own = [f"{path}.{key}" if path else key for key in _held_by(inner)]
         if sorted(own) == sorted(empty):
             return path
     return None
@@ -266,56 +280,110 @@ _SAYS = (
     ("reserved and free", r"([\d.]+ \w+) is reserved by PyTorch but unallocated"),
     ("in all", r"total capacity of ([\d.]+ \w+)|max allowed: ([\d.]+ \w+)"),
 )
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SHOWN = 5
 _MOST = 20_000
 
 
 def explain_full(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """No memory is left: the names that hold most of it, and PyTorch's own account."""
-    account = []
+    """No memory is left: the names that hold most of it, what no name holds, and PyTorch's own account."""
+    account = {}
     for words, pattern in _SAYS:
         if found := re.search(pattern, problem.message):
-            account.append(f"{next(filter(None, found.groups()))} {words}")
-    holders = sorted(_holders(scopes), key=lambda pair: -pair[1].bytes)[:_SHOWN]
-    report.headline = "the device's memory is full" + (f": {', '.join(account)}" if account else "")
+            account[words] = next(filter(None, found.groups()))
+    card = re.search(r"GPU (\d+) has", problem.message)
+    device = f"cuda:{card[1]}" if card else next((d for d in problem.devices if ":" in d), "")
+    holders = sorted(_holders(scopes, device), key=lambda pair: -pair[1].bytes)
+    number, _, unit = account.get("allocated", "").partition(" ")
+    seen = sum({key: count for _, held in holders for key, count in held.memory.items()}.values())
+    unseen = int(float(number or 0) * _UNITS.get(unit, 0)) - seen
+    graphs = [pair for pair in holders if pair[1].graph]
+    deepest = max(graphs, key=lambda pair: pair[1].graph, default=None)
+    tensors = [v for s in scopes if not s.mine for v in s.values.values() if isinstance(v, torch.Tensor)]
+    recording = _count_steps([t.grad_fn for t in tensors])  # by the learner's call that is under way
+    told = ", ".join(f"{amount} {words}" for words, amount in account.items())
+    report.headline = "the device's memory is full" + (f": {told}" if told else "")
+    nowhere = f"{size(unseen)} are held by nothing that can be seen here"
+    if not holders or unseen > holders[0][1].bytes:
+        gathering = _gathering(scopes)
+        if recording > (deepest[1].graph if deepest else 0):
+            report.culprit = report.operation
+            report.origin = f"for the backward pass, the call keeps what each of its steps made; {nowhere}"
+        elif deepest is not None:
+            report.culprit = deepest[0]
+            report.origin = f"a gradient graph hangs on it, with all that the graph saved; {nowhere}"
+        elif gathering:
+            report.culprit = gathering
+            report.origin = f"what it has gathered so far has no name yet; {nowhere}"
+        elif unseen > 0:
+            report.origin = nowhere
+    else:
+        report.culprit = holders[0][0]
+        most = f"it holds {size(holders[0][1].bytes)}, more than any other name that can be seen from here"
+        report.origin = most + (f"; {nowhere}" if unseen > seen / 10 else "")
+    report.known = bool(report.culprit)
+    shown = holders[:_SHOWN] + [pair for pair in graphs if pair is deepest and pair not in holders[:_SHOWN]]
     report.met = [
-        Met(name, held.what, held.device, "with a gradient graph behind it" if held.graph else "", n == 0)
-        for n, (name, held) in enumerate(holders)
+        Met(n, h.what, h.device, "with a gradient graph behind it" if h.graph else "", n == report.culprit)
+        for n, h in shown
     ]
-    if holders:
-        name, held = holders[0]
-        report.known, report.culprit = True, name
-        report.origin = f"it holds {size(held.bytes)}, more than any other name that can be seen from here"
-    graph = (
-        "keep `loss.item()` or `x.detach()` instead of what carries a graph, "
-        if any(held.graph for _, held in holders)
-        else ""
-    )
+    graph = "keep `loss.item()` or `x.detach()` instead of what carries a graph, " if graphs else ""
+    graph = "`torch.no_grad()` where no gradient is needed, " if recording and not graphs else graph
+    also = "" if report.known or unseen <= 0 else f"{nowhere}: look at hooks, closures and other files; "
     report.note = (
-        f"I know no single line that mends this: {graph}`del` what is no longer needed, or take smaller "
-        "batches; lesson 08 shows how to find what holds the memory"
+        f"I know no single line that mends this: {also}{graph}`del` what is no longer needed, or take "
+        "smaller batches; lesson 08 shows how to find what holds the memory"
     )
 
 
 class _Held:
-    """What one name holds on accelerators: bytes, tensors, and whether a graph hangs on them."""
+    """What one name holds on an accelerator: its memory, and how many steps hang on it as a graph."""
 
     def __init__(self, tensors: list[torch.Tensor]):
-        memory = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
-        self.bytes = sum(memory.values())
+        self.memory = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+        self.bytes = sum(self.memory.values())
         self.device = str(tensors[0].device)
-        self.graph = any(t.grad_fn is not None for t in tensors)
+        self.graph = _count_steps([t.grad_fn for t in tensors if t.grad_fn is not None])
         shape = f"[{','.join(map(str, tensors[0].shape))}]"
         self.what = f"{shape if len(tensors) == 1 else f'{len(tensors)} tensors'}, {size(self.bytes)}"
 
 
-def _holders(scopes: list[Scope]) -> list[tuple[str, _Held]]:
+def _count_steps(queue: list) -> int:
+    """Return how many operations a graph recorded: a total over many losses has many times those of one."""
+    seen = set()
+    while queue and len(seen) < _MOST:
+        step = queue.pop()
+        if step is not None and step not in seen:
+            seen.add(step)
+            queue += [before for before, _ in step.next_functions]
+    return len(seen)
+
+
+def _gathering(scopes: list[Scope]) -> str:
+    """Return the innermost comprehension in which a line of the learner's was; "" for none."""
+    for scope in reversed(scopes):
+        known = scope.mine and scope.source is not None and scope.failing in scope.source.parents
+        if known and (found := scope.source.enclosing(scope.failing, _COMPREHENSIONS)):
+            return scope.text(found)
+    return ""
+
+
+def _hooks(module: torch.nn.Module) -> list:
+    tables = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    return [hook for inner in module.modules() for table in tables for hook in vars(inner)[table].values()]
+
+
+def _holders(scopes: list[Scope], device: str) -> list[tuple[str, _Held]]:
     found, seen = [], set()
     for scope in (scope for scope in reversed(scopes) if scope.mine):
         wide = [(name, value) for name, value in scope.globals.items() if not name.startswith("_")]
         for name, value in [*roots(scope), *wide]:
-            if id(value) not in seen and (tensors := _tensors(value)):
-                found.append((name, _Held(tensors)))
+            tensors = _tensors(value) if id(value) not in seen else []
+            hooked = _tensors(_hooks(value)) if tensors and isinstance(value, torch.nn.Module) else []
+            for whose, group in ((name, tensors), (f"the hooks of {name}", hooked)):
+                if here := [t for t in group if not device or flow.same(str(t.device), device)]:
+                    found.append((whose, _Held(here)))
             seen.add(id(value))
     return found
 
@@ -413,9 +481,15 @@ def explain_host_only(report: Explanation, scopes: list[Scope], problem: Problem
     if not found:
         return
     blame(report, scopes, found[0], "{} belongs on the CPU here, and is on " + found[0].device)
-    text = closed(found[0].scope.text(found[0].node))
-    change(report, found[0], f"{text}.cpu()")
+    node, scope = found[0].node, found[0].scope
+    made = flow.is_call_of(node, scope, flow.FACTORIES)
+    text = with_argument(node, scope, "device", '"cpu"') if made else f"{closed(scope.text(node))}.cpu()"
+    change(report, found[0], text)
     report.note = "PyTorch reads it on the host to plan the work; the data itself stays on the accelerator"
+    if "RNG" in problem.message:
+        report.note = (
+            "the state of a generator is a tensor of bytes on the CPU, for a generator of any device"
+        )
 
 
 def _is_lengths(operand: Operand) -> bool:
@@ -500,12 +574,18 @@ def explain_pinned(report: Explanation, scopes: list[Scope], problem: Problem) -
 
 
 def explain_fork(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """A data set that touches the accelerator inside a loader's worker."""
-    report.known, report.culprit = True, "the data set's __getitem__"
-    report.origin = "it uses the accelerator, and runs in a worker process"
-    report.headline = "a worker process cannot use the accelerator that its parent has started"
-    report.mend = "for x, y in loader: x, y = x.to(device), y.to(device)"
-    report.note = "let the data set return CPU tensors, and move each batch in the loop"
+    """A data set, or a transform of it, that touches the accelerator inside a loader's worker."""
+    scope = innermost_mine(scopes)
+    found = [operand for operand in operands(scope) if _is_away(operand)] if scope is not None else []
+    if found:
+        blame(report, scopes, found[0], "{} is on " + found[0].device + ", and is used in a worker process")
+    else:
+        report.headline = "a worker process cannot use the accelerator that its parent has started"
+        report.known, report.culprit = bool(report.operation), report.operation
+    report.note = (
+        "a worker process cannot use the accelerator that its parent has started: let the data set, its "
+        "transforms and the collate function work on the CPU, and move each batch in the loop"
+    )
     report.otherwise = "DataLoader(..., num_workers=0)"
 
 
@@ -528,6 +608,7 @@ def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Probl
 
 
 SPECIAL: dict[str, Callable[[Explanation, list[Scope], Problem], None]] = {
+    kinds.AMP: explain_amp,
     kinds.META: explain_meta,
     kinds.FULL: explain_full,
     kinds.LATE: explain_late,

@@ -28,7 +28,7 @@ from devlab.explaining.frames import (
 
 MADE, MOVED, NUMPY, LOADED = "made", "moved", "from NumPy", "loaded"
 BATCH, ARGUMENT, COMPUTED, UNKNOWN = "batch", "argument", "computed", "unknown"
-CLOSURE, GLOBAL = "closure", "global"
+CLOSURE, GLOBAL, CACHE = "closure", "global", "cache"
 
 
 @dataclass(frozen=True)
@@ -177,6 +177,39 @@ def _from_outside(owner: object, name: str, scope: Scope) -> list[tuple[Write, S
             if outer.evaluate(base) is owner:
                 found += [(write, outer) for write in writes(outer.node, f"{text}.{name}")]
     return found
+
+
+def _in_other_functions(name: str, found: list, scope: Scope) -> list[tuple[Write, Scope]]:
+    """Return what the other functions of the learner's files give an attribute of that name."""
+    known, others = {write.statement for write, _ in found}, []
+    for place in {inner.source: inner for _, inner in [*found, (None, scope)] if inner.source}.values():
+        for node in ast.walk(place.source.tree) if place.mine else ():
+            targets = [t for t in getattr(node, "targets", ()) if isinstance(t, ast.Attribute)]
+            given = isinstance(getattr(node, "value", None), ast.expr) and node not in known
+            if (
+                given
+                and not isinstance(node.value, ast.Constant)
+                and any(target.attr == name for target in targets)
+            ):
+                function = place.source.enclosing(node, FUNCTIONS) or place.source.tree
+                inner = replace(
+                    module_scope(place), name=getattr(function, "name", "<module>"), node=function
+                )
+                others.append((Write(node, node.value, "assign"), inner))
+    return others
+
+
+def _fillings(name: str, scope: Scope, home: Scope) -> list[tuple[Write, Scope]]:
+    """Return what the functions of a file put into a container of the whole file."""
+    functions = [node for node in ast.walk(home.node) if isinstance(node, ast.FunctionDef)]
+    places = [scope if f is scope.node else replace(home, name=f.name, node=f) for f in functions]
+    return [(w, place) for place in places for w in writes(place.node, name) if w.how == "item"]
+
+
+def _same_key(write: Write, scope: Scope, key: object) -> bool:
+    """Tell whether a write may be of an element under a key; keys of one type are compared."""
+    put = scope.evaluate(write.key) if write.key is not None else MISSING
+    return not (isinstance(put, str | int) and isinstance(key, str | int) and put != key)
 
 
 def _chain(scope: Scope) -> Iterator[Scope]:
@@ -476,6 +509,8 @@ class _Follower:
         text = ast.unparse(node)
         found = [(w, s) for w, s in found if text not in ast.unparse(w.value)] or found
         fits = [(w, s) for w, s in found if self.fits(w, s, key)]
+        others = _in_other_functions(name, found, scope) if not fits else []
+        fits = fits or [(w, s) for w, s in others if self.fits(w, s, key)]
         if not (fits or found):
             return self.story.finish(UNKNOWN, node, scope)
         items = [(w, s) for w, s in found if w.how == "item"] if key is not MISSING else []
@@ -497,11 +532,8 @@ class _Follower:
             self.story.write, self.story.write_scope = fits[-1]
 
     def fits(self, write: Write, scope: Scope, key) -> bool:
-        put = scope.evaluate(write.key) if write.key is not None else MISSING
-        if isinstance(put, str | int) and isinstance(key, str | int) and put != key:
-            return False
-        value, scope = dug(write, key, scope)
-        return flow.is_on(value, scope, self.device)
+        value, home = dug(write, key, scope)
+        return _same_key(write, scope, key) and flow.is_on(value, home, self.device)
 
     def subscript(self, node: ast.Subscript, scope: Scope, line: int, depth: int) -> bool:
         container = scope.evaluate(node.value)
@@ -524,6 +556,11 @@ class _Follower:
             found = writes(home.node, node.id) if home.node is not None else []
             before = [w for w in found if (home is not scope or w.line <= line) and w.how != "each"]
             fits = [w for w in before if self.fits(w, home, key)]
+            inside = [(w, home) for w in before if w.how == "item"] or _fillings(node.id, scope, home)
+            inside = [(w, s) for w, s in inside if _same_key(w, s, key)] if not fits else []
+            if inside:  # perhaps in an earlier call, with other values
+                write, home = next(((w, s) for w, s in inside if self.fits(w, s, key)), inside[-1])
+                fits = [write]
             if fits:
                 write = fits[-1]
                 self.story.write, self.story.write_scope = write, home
@@ -545,6 +582,8 @@ class _Follower:
         if flow.device_argument(node, scope)[1] and flow.is_call_of(node, scope, flow.LIKE):
             return self.story.finish(MADE, node, scope)
         function = scope.evaluate(node.func)
+        if hasattr(function, "cache_info"):
+            self.hold(CACHE, function, called_name(node))
         inside = flow.returned(function, scope, node)
         for expression, inner in inside:
             if isinstance(expression, ast.Tuple) and 0 <= position < len(expression.elts):

@@ -38,9 +38,9 @@ def _after_cell(result) -> None:
         return
 
 
-_SIMULATOR = (str(PACKAGE / "sim") + os.sep, str(PACKAGE / "explaining" / "births.py"))
+_OWN = tuple(str(PACKAGE / part) for part in ("sim", "watching", "explaining/births.py"))
 _DISPATCHER = os.path.join(torch.__path__[0], "_ops.py")
-_LEFT_OUT = "The simulator's own frames are left out; {} shows them."
+_LEFT_OUT = "devlab's own frames are left out; {} shows them."
 _SETTING = "DEVLAB_TRACEBACK"
 
 
@@ -50,7 +50,7 @@ def without_simulator(trace: types.TracebackType | None) -> types.TracebackType 
     entry = trace
     while entry is not None:
         filename = entry.tb_frame.f_code.co_filename
-        inside = filename.startswith(_SIMULATOR) or (left_out and filename == _DISPATCHER)
+        inside = filename.startswith(_OWN) or (left_out and filename == _DISPATCHER)
         left_out = left_out or inside
         if not inside:
             kept.append(entry)
@@ -80,7 +80,8 @@ def shorten_uncaught() -> None:
 _previous: list = []
 
 
-def _short(error: BaseException, trace: types.TracebackType | None) -> types.TracebackType | None:
+def shortened(error: BaseException, trace: types.TracebackType | None) -> types.TracebackType | None:
+    """Return an error's traceback as a learner is shown it; the very same one where nothing is left out."""
     chained = error.__cause__ is not None or (
         error.__context__ is not None and not error.__suppress_context__
     )
@@ -90,7 +91,7 @@ def _short(error: BaseException, trace: types.TracebackType | None) -> types.Tra
 
 
 def _in_notebook(shell, kind, error, trace, tb_offset=None) -> None:
-    short = _short(error, trace)
+    short = shortened(error, trace)
     shell.showtraceback((kind, error, short), tb_offset=tb_offset)
     sys.last_traceback = trace  # what `%tb` shows
     if short is not trace:
@@ -98,7 +99,7 @@ def _in_notebook(shell, kind, error, trace, tb_offset=None) -> None:
 
 
 def _in_script(kind, error, trace) -> None:
-    short = _short(error, trace)
+    short = shortened(error, trace)
     if short is trace:
         _previous[0](kind, error, trace)
         return

@@ -254,13 +254,16 @@ def record_history(
     compile_context: bool = False,
     global_record_annotations: bool = False,
     skip_actions: list[str] | None = None,
+    record_pinned_host_memory: bool = False,
+    record_cuda: bool = True,
 ) -> None:
     """Record what happens to the memory of every simulated device, as `torch.cuda.memory` does; None ends it.
 
     `enabled` is "all", "state" (where live memory was made, without what came and went) or None; `context`
     says of which events the lines of code are noted: None, "state", "alloc" or "all". The last `max_entries`
     events of each device are kept. There are no C++ frames here, so `stacks` changes nothing; neither do
-    `device`, which PyTorch ignores, too, `compile_context` and `global_record_annotations`.
+    `device`, which PyTorch ignores, too, `compile_context` and `global_record_annotations`. The last two are
+    newer than PyTorch 2.13: without `record_cuda` nothing is recorded, and pinned memory never is.
 
     Raises:
         RuntimeError: when a choice is not among those that PyTorch knows.
@@ -274,7 +277,7 @@ def record_history(
         _choose("skip_actions", action, ACTIONS)
     for allocator in allocators:
         history = history_of(allocator)
-        if enabled is None:
+        if enabled is None or not record_cuda:
             if history is not None:
                 end(allocator)
             continue

@@ -15,7 +15,7 @@ def grid(n):
     return torch.stack(torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij"), -1).float()
 
 
-@broken("torch.arange(n)", "made in grid", "return x - grid(3).to(device)")
+@broken("grid(3)", "made in grid", "return x - grid(3).to(device)")
 def grid_that_is_remembered(device):
     x = torch.rand(3, 3, 2, device=device)
     return x - grid(3)
@@ -249,7 +249,7 @@ def mixture_of_distributions(device):
     return mix.log_prob(torch.randn(3, device=device)).sum()
 
 
-@broken("input", "an argument of forward", "")
+@broken("input of Linear", "an argument of forward", "")
 def chain_that_moves_nothing(first, second):
     net = nn.Sequential(nn.Linear(4, 4).to(first), nn.ReLU(), nn.Linear(4, 2).to(second))
     return net(torch.ones(1, 4, device=first))

@@ -51,7 +51,11 @@ def hidden_passed_on(first, second):
     return h
 
 
-@broken("input", "computed in three_stages", "return a(b(a(x).to(second)).to(next(a.parameters()).device))")
+@broken(
+    "b(a(x).to(second))",
+    "computed in three_stages",
+    "return a(b(a(x).to(second)).to(next(a.parameters()).device))",
+)
 def three_stages(first, second):
     a, b = nn.Linear(4, 4).to(first), nn.Linear(4, 4).to(second)
     x = torch.ones(1, 4, device=first)
