@@ -55,9 +55,12 @@ class Panel:
         from IPython.display import display
 
         self._shown_in_cell = shell.execution_count
+        display(self._content(), raw=True)
+
+    def _content(self) -> dict[str, str]:
         content = self.html()
         shown = card(content, self.accent) if self.accent else content
-        display({"text/plain": self.text(), "text/html": shown}, raw=True)
+        return {"text/plain": self.text(), "text/html": shown}
 
     def _ipython_display_(self) -> None:
         # A panel is shown when it is made, so as a cell's last value it must not appear a second time.

@@ -1,16 +1,15 @@
 """`devlab.explain`: after an error about devices, say which tensor was where, who made it, what to change."""
 
-import ast
-import linecache
+import contextlib
 import re
 import sys
 
-from devlab.checks.calls import name_cells_as_in, place
+from devlab.checks.calls import name_cells_as_in
 from devlab.explaining import report as kinds
 from devlab.explaining.culprit import operands
 from devlab.explaining.frames import Scope, scopes_of
 from devlab.explaining.mismatch import explain_mismatch, innermost_mine, place_of_failure
-from devlab.explaining.report import Explanation, Problem, problem_of
+from devlab.explaining.report import Explanation, Problem, cause_of
 from devlab.explaining.special import SPECIAL
 from devlab.explaining.told import told
 
@@ -21,7 +20,9 @@ _OUTSIDE = r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is 
 def explain(error: BaseException | None = None) -> Explanation:
     """Show and return an explanation of an error: the last one, or the one given.
 
-    It never raises, never replaces the error, and says so when it does not know.
+    What is known is shown at once. Then changes are tried on the program, run again where nothing that it
+    does lasts, and one that runs is shown; Ctrl-C ends the trials. It never raises, never replaces the error,
+    and says so when it does not know.
 
     >>> import torch
     >>> weight = torch.ones(2, requires_grad=True)
@@ -32,11 +33,14 @@ def explain(error: BaseException | None = None) -> Explanation:
     devlab explains: weight carries a gradient graph, and NumPy knows no gradients
       failed in   weight.numpy()   (...)
       ...
-    >>> report.mend
-    'weight.detach().cpu().numpy()'
+    >>> report.culprit
+    'weight'
     """
-    report = explained(error if error is not None else last_error())
-    report.show()
+    error = error if error is not None else last_error()
+    report = known_of(error)
+    if isinstance(error, BaseException) and cause_of(error)[1].kind not in kinds.UNTRIED:
+        report.untried = "trying changes …"
+    report.show_while(lambda: _propose(report, error))
     return report
 
 
@@ -47,11 +51,25 @@ def last_error() -> BaseException | None:
 
 def explained(error: BaseException | None) -> Explanation:
     """Return what `explain` shows, without showing it; never raises."""
+    report = known_of(error)
+    _propose(report, error)
+    return report
+
+
+def _propose(report: Explanation, error: BaseException | None) -> None:
+    from devlab.explaining.choice import propose  # `devlab.start()` need not wait for what an error needs
+
+    with name_cells_as_in(error) if isinstance(error, BaseException) else contextlib.nullcontext():
+        propose(report, error)
+
+
+def known_of(error: BaseException | None) -> Explanation:
+    """Return what the traceback tells of an error, without a change; never raises."""
     if not isinstance(error, BaseException):
         return Explanation("there is no error to explain yet", note="run what fails, then devlab.explain()")
     try:
         with name_cells_as_in(error):
-            return read(error, problem_of(error))
+            return read(*cause_of(error))
     except Exception as own:  # an instrument that fails would hide the learner's own error
         return Explanation(
             "I do not know this one",
@@ -66,11 +84,6 @@ def _message(error: BaseException) -> str:
 
 def read(error: BaseException, problem: Problem) -> Explanation:
     """Return what can be said about an error."""
-    while not problem.kind and (error.__cause__ or error.__context__) is not None:
-        earlier = error.__cause__ or error.__context__
-        if earlier is error or not problem_of(earlier).kind:
-            break
-        error, problem = earlier, problem_of(earlier)
     scopes = scopes_of(error)
     scopes += told(scopes, problem.message)
     report = Explanation(problem.kind or "this error is not about devices, as far as I can see")
@@ -80,52 +93,9 @@ def read(error: BaseException, problem: Problem) -> Explanation:
     elif problem.kind in (kinds.MISMATCH, kinds.INDEX) or _devices_differ(scopes, problem):
         report.headline = kinds.MISMATCH if not problem.kind else report.headline
         explain_mismatch(report, scopes, problem)
-    if not (report.known or report.mend or report.note):
+    if not (report.known or report.note):
         _unknown(report, scopes, problem)
-    elif not (report.mend or report.otherwise or "no single line" in report.note):
-        way = "convert" if problem.kind in (kinds.DTYPE, kinds.NO_DTYPE) else "bring over"
-        also = report.note or (f"the tensor above is the one to {way}" if report.met else "")
-        report.note = f"I know no single line that mends this{'; ' * bool(also)}{also}"
-    report.replaced = "" if report.mend_before else _replaced(report, scopes)
     return report
-
-
-def _replaced(report: Explanation, scopes: list[Scope]) -> str:
-    """Return the statement that a change takes the place of; "" where its source is not at hand."""
-    found = re.fullmatch(r"(.+), line (\d+)", report.mend_where)
-    if not found:
-        return ""
-    files = dict.fromkeys(scope.filename for scope in scopes if place(scope.filename) == found[1])
-    statements = (_statement_at("".join(linecache.getlines(file)), int(found[2])) for file in files)
-    # Cells may share a name, so a statement counts only where it does what the change does.
-    return next((one for one in statements if one and _heads(one) == _heads(report.mend)), "")
-
-
-def _statement_at(source: str, line: int) -> str:
-    """Return the innermost statement of a source at a line; "" where there is none."""
-    try:
-        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
-    except SyntaxError:  # a cell with a magic command
-        return ""
-    around = [node for node in nodes if node.lineno <= line <= node.end_lineno]
-    statement = max(around, key=lambda node: node.lineno, default=None)
-    return (ast.get_source_segment(source, statement) or "") if statement else ""
-
-
-def _heads(code: str) -> list[str]:
-    """Return of each statement its kind, and what it assigns to.
-
-    >>> _heads("x = 1"), _heads("return x"), _heads("x = ")
-    (['Assign x'], ['Return '], [])
-    """
-    try:
-        statements = ast.parse(code).body
-    except SyntaxError:
-        return []
-    targets = [[ast.unparse(one) for one in getattr(node, "targets", [])] for node in statements]
-    return [
-        f"{type(node).__name__} {', '.join(names)}" for node, names in zip(statements, targets, strict=True)
-    ]
 
 
 def _devices_differ(scopes: list[Scope], problem: Problem) -> bool:
@@ -145,6 +115,9 @@ def _unknown(report: Explanation, scopes: list[Scope], problem: Problem) -> None
         return
     if not problem.kind and report.headline.startswith("this error"):
         report.note = "devlab.explain reads errors about devices, dtypes and missing operators"
+        return
+    if problem.kind == kinds.AMP:
+        report.note = "the message itself says what to use instead"
         return
     report.headline = f"{problem.kind or kinds.MISMATCH}, but I do not know which tensor is to blame"
     inner = innermost_mine(scopes)

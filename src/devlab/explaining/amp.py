@@ -6,7 +6,6 @@ import re
 import torch
 
 from devlab.explaining import flow
-from devlab.explaining.edit import in_statement, reference
 from devlab.explaining.frames import Scope
 from devlab.explaining.mismatch import innermost_mine
 from devlab.explaining.reach import find
@@ -70,33 +69,8 @@ def explain_amp(report: Explanation, scopes: list[Scope], problem: Problem) -> N
     report.culprit = scope.text(given if given is not None else call)
     if "FP16" in problem.message and optimizers:
         _name_halves(report, scopes, optimizers[0])
-    elif "device_type" in problem.message:
-        kind = _kind(given, scope)
-        report.mend_where = scope.where()
-        if given is not None:
-            report.mend = in_statement(scope, given, kind)
-        else:
-            rest = scope.text(call).removeprefix(scope.text(call.func) + "(")
-            report.mend = in_statement(
-                scope, call, f"{scope.text(call.func)}({kind}{', ' * (rest != ')')}{rest}"
-            )
-        if not report.mend:  # the head of a `with` is no line to replace
-            report.otherwise = f"{scope.text(call.func)}({kind}, ...)"
     report.known = True
     report.headline, report.note = headline.format(report.culprit), note
-
-
-def _kind(given: ast.expr | None, scope: Scope) -> str:
-    """Return how to say the kind of the device that is meant: `device.type`, or the kind's name."""
-    here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    value = scope.evaluate(given) if given is not None else None
-    if isinstance(value, torch.device):
-        return f"{scope.text(given)}.type"
-    named = flow.named_device(given, scope).partition(":")[0] if given is not None else ""
-    known = reference(scope, scope.line, named or getattr(here, "type", "cpu"))
-    if isinstance(scope.lookup(known), torch.device) or known.endswith(".device"):
-        return f"{known}.type"
-    return f'"{named or getattr(here, "type", "cpu")}"'
 
 
 def _name_halves(report: Explanation, scopes: list[Scope], optimizer: torch.optim.Optimizer) -> None:

@@ -1,8 +1,7 @@
-"""Two devices, or two dtypes, in one operation: what is wrong, and what brings it to the right one."""
+"""Two devices, or two dtypes, in one operation: which tensor is to blame, and why it is where it is."""
 
 import ast
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -22,13 +21,11 @@ from devlab.explaining.culprit import (
     raises,
     written,
 )
-from devlab.explaining.edit import Mend, closed, in_statement, moved, rebindable, reference, with_argument
 from devlab.explaining.flow import dtype_of
-from devlab.explaining.frames import MISSING, Scope, called_name, own_nodes
-from devlab.explaining.mend import container, mend, used_as
+from devlab.explaining.frames import MISSING, Scope, argument_for
 from devlab.explaining.reach import CLOSURE, Path, Step, find_all
 from devlab.explaining.report import Explanation, Met, Problem
-from devlab.explaining.story import ARGUMENT, COMPUTED, MADE, MOVED, NUMPY, UNKNOWN, Hop, written_attribute
+from devlab.explaining.story import ARGUMENT, COMPUTED, MADE, MOVED, UNKNOWN, written_attribute
 
 _MOST_SHOWN = 6
 
@@ -111,48 +108,11 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
     registered = wrong.registered or by_path
     finding = stayed_behind(wrong, scopes, home) if registered and not anew else None
     if finding is not None:
-        report.culprit, report.origin, change = finding.name, finding.origin, finding.mend
+        report.culprit, report.origin = finding
         if wrong.name not in (finding.name, ""):
             report.aliases = [wrong.name]
         report.headline = f"{finding.name} is on {wrong.device}, and the operation needs it on {home}"
-    else:
-        change = mend(wrong, home)
     show_operands(report, found, wrong)
-    if change is not None:
-        report.otherwise = change.otherwise or _without_the_library(wrong, home)
-        report.mend, report.mend_where, report.mend_before = change.code, change.where, change.before
-    if alike := [name for name in _alike(wrong) if f"{name}.to(" not in report.mend]:
-        report.note = f"on {wrong.device} too, and next in line: {', '.join(alike)}"
-    if problem.kind == kinds.INDEX:
-        others = [o for o in found if o is not wrong and o.device and not flow.same(o.device, wrong.device)]
-        if others and wrong.device == "cpu":
-            report.otherwise = f"{others[0].name}.cpu(), if {wrong.name} is to stay on the CPU"
-
-
-def _without_the_library(wrong: Operand, home: str) -> str:
-    """Return what to write in the learner's own code where the code to change is a library's."""
-    scope = wrong.story.write_scope
-    if scope is None or scope.mine or wrong.story.path is None:
-        return ""
-    name = wrong.story.path.text
-    return f'{name} = {name}.to("{home}") after the move, where the library is not yours to change'
-
-
-def _alike(wrong: Operand) -> list[str]:
-    """Return the other plain attributes of the culprit's owner that are as misplaced as it is."""
-    story = wrong.story
-    if story.held != reach.ATTRIBUTE or not hasattr(story.owner, "__dict__"):
-        return []
-    base = next(
-        (hop.text.rpartition(".")[0] for hop in story.trail if hop.text.endswith("." + story.attr)), ""
-    )
-    return [
-        f"{base}.{name}" if base else name
-        for name, value in vars(story.owner).items()
-        if isinstance(value, torch.Tensor)
-        and name not in (story.attr, "_param")
-        and str(value.device) == wrong.device
-    ][:4]
 
 
 def _index(found: list[Operand], wrong: Operand, problem: Problem) -> Operand | None:
@@ -173,18 +133,13 @@ def _index_to_cpu(report: Explanation, index: Operand, table: Operand, home: str
     report.known, report.culprit, report.origin = True, index.name, origin(index)
     report.aliases = aliases(index)
     report.headline = f"{index.name} is on {index.device} and indexes {table.name}, which is on the CPU"
-    scope = index.scope
-    report.mend = f"{table.name}[{index.name}.cpu()]"
-    report.mend_where = scope.where()
-    report.otherwise = f"{moved(table.text, home)}, if {table.name} is used there often"
 
 
 class Finding(NamedTuple):
-    """What was found about a module: its name, why it stayed behind, and the change."""
+    """What was found about a module: its name, and why it stayed behind."""
 
     name: str
     origin: str
-    mend: Mend | None
 
 
 def paths(tensor: torch.Tensor, scopes: list[Scope]) -> list[Path]:
@@ -210,11 +165,6 @@ def stayed_behind(operand: Operand, scopes: list[Scope], home: str) -> Finding |
     return _made_in_call(operand, scopes, home)
 
 
-def _moved_before(scope: Scope, text: str, home: str) -> Mend:
-    """Return the change that moves a module by a line before the one that failed."""
-    return Mend(scope.where(), f"{text}.to({reference(scope, scope.line, home)})", before=True)
-
-
 def _modules(path: Path) -> list[tuple[str, torch.nn.Module]]:
     places = [(path.root, path.value), *((step.path, step.value) for step in path.steps)]
     return [(text, value) for text, value in places if isinstance(value, torch.nn.Module)]
@@ -231,18 +181,15 @@ def _unmoved(path: Path, device: str, home: str) -> Finding | None:
     if not whole:
         return None
     text, module = whole[0]
-    change = _moved_before(path.scope, text, home)
     kind = type(module).__name__
     if text == modules[0][0]:
-        return Finding(
-            text, f"a {kind} whose parameters and buffers are on {device}: it was not moved", change
-        )
+        return Finding(text, f"a {kind} whose parameters and buffers are on {device}: it was not moved")
     rest = modules[0][0]
     others = " and ".join(sorted(devices_of(modules[0][1]) - {device}))
     why = (
         f"a {kind} on {device}, while the rest of {rest} is on {others}: it was added or made after the move"
     )
-    return Finding(text, why, change)
+    return Finding(text, why)
 
 
 def _given_late(path: Path, operand: Operand, home: str) -> Finding | None:
@@ -255,7 +202,7 @@ def _given_late(path: Path, operand: Operand, home: str) -> Finding | None:
         return None
     text = path.text.rpartition(".")[0]
     origin = f"a {path.steps[-1].kind} of {text} that was made or given after the move"
-    return Finding(path.text, origin, _moved_before(path.scope, text, home))
+    return Finding(path.text, origin)
 
 
 def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
@@ -269,27 +216,18 @@ def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
     written = [(w, s) for w, s in written_attribute(holder, name, path.scope) if w.how == "assign"]
     if not written and isinstance(value, torch.nn.Module):
         origin = f"{type(holder).__name__} does not have it registered, and .to passes it over"
-        return Finding(step.path, origin, _moved_before(path.scope, step.path, home))
+        return Finding(step.path, origin)
     if not written:
         return None
     contains = isinstance(value, list | tuple | dict)
     if contains and isinstance(step_after(path, step), torch.Tensor):
         return None
-    write, scope = written[-1]
-    owner = scope.parameters()[0] if scope.parameters() else "self"
-    change = container(
-        f"{owner}.{name}", name, owner, value, scope.where(write.line), scope.text(write.value), write.how
-    )
-    if change is None or isinstance(value, torch.nn.Module):
-        change = _moved_before(path.scope, step.path, home)
     holds = f"a plain {type(value).__name__}" if contains else "a plain attribute"
-    if scope.globals.get("nn") is torch.nn:
-        change = replace(change, code=change.code.replace("torch.nn.", "nn."))
     origin = (
         f"it hangs in {step.path}, {holds} of {type(holder).__name__}, "
         "and .to moves only what a module has registered"
     )
-    return Finding(path.text, origin, change)
+    return Finding(path.text, origin)
 
 
 def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding | None:
@@ -298,7 +236,7 @@ def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding |
     if any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
         return None  # no text reaches it from here
     origin = f"{step.path} is a plain {type(step.value).__name__}, and .to does not look for modules in it"
-    return Finding(inner.path, origin, _moved_before(path.scope, inner.path, home))
+    return Finding(inner.path, origin)
 
 
 def step_after(path: Path, step: Step) -> object:
@@ -318,13 +256,8 @@ def _made_in_call(operand: Operand, scopes: list[Scope], home: str) -> Finding |
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Call):
         return None
     made = node.func
-    ref = reference(scope, scope.line, home)
-    given = [a for a in node.args if flow.is_on(a, scope, home)]
-    if given and isinstance(given[0], ast.Name):
-        ref = f"{given[0].id}.device"
-    code = in_statement(scope, made, moved(scope.text(made), ref))
     origin = f"a new module, made on {operand.device} at {scope.where(made.lineno)} each time this runs"
-    return Finding(scope.text(made), origin, Mend(scope.where(), code))
+    return Finding(scope.text(made), origin)
 
 
 _TO_LONG = re.compile(
@@ -344,6 +277,20 @@ _NAMED = {
     "Byte": torch.uint8,
 }
 _BY_INDEX = ("gather", "scatter", "index_", "take_along")
+
+
+def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
+    """Return the learner's own expression that a library's operand is the value of, with its scope."""
+    while not scope.mine:
+        if not isinstance(node, ast.Name) or (passed := argument_for(scope, node.id)) is None:
+            return node, None
+        node, scope = passed
+    if scope.source is not None and node not in scope.source.parents:  # the name of a path, not of the text
+        text = ast.unparse(node)
+        line = scope.source.statement(scope.failing) if scope.failing is not None else None
+        alike = [n for n in ast.walk(line) if ast.unparse(n) == text] if line is not None else []
+        node = alike[0] if alike else node
+    return node, scope
 
 
 def explain_dtype(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -370,9 +317,6 @@ def explain_dtype(report: Explanation, scopes: list[Scope], problem: Problem) ->
     ]
     if written(wrong):
         report.headline = f"{wrong.name} is {own}, and cannot take a result in {needs} in place"
-        report.mend, report.mend_where = _out_of_place(wrong), wrong.scope.where()
-    else:
-        _change(report, wrong, goal)
 
 
 def _short(dtype: torch.dtype | None) -> str:
@@ -449,73 +393,6 @@ def _indices(found: list[Operand], scope: Scope) -> list[Operand]:
     return [o for o in found if any(part is o.node for one in given if one for part in ast.walk(one))]
 
 
-def _out_of_place(operand: Operand) -> str:
-    """Return the statement that makes a new tensor instead of writing into the old one; "" for none."""
-    scope, node = operand.scope, operand.scope.failing
-    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name | ast.Attribute):
-        sign = scope.text(node)[len(scope.text(node.target)) :].split("=")[0].strip()
-        target, value = scope.text(node.target), scope.text(node.value)
-        return (
-            f"{target} = {target} {sign} {value if isinstance(node.value, ast.Constant) else closed(value)}"
-        )
-    name = scope.text(operand.node)
-    if isinstance(node, ast.Call) and isinstance(scope.source.parents.get(node), ast.Expr):
-        text = scope.text(node)
-        return f"{name} = {text.replace(node.func.attr + '(', node.func.attr.rstrip('_') + '(', 1)}"
-    return ""
-
-
-def _change(report: Explanation, wrong: Operand, goal: torch.dtype) -> None:
-    """Give a report the change: where it was made, under its own name before the line, or inside the line."""
-    story, scope, node = wrong.story, wrong.scope, wrong.node
-    hop = next((hop for hop in story.trail if hop.scope.mine), None)
-    if not scope.mine and hop is not None and not hop.holds_many:
-        scope, node = hop.scope, hop.node
-    if isinstance(node, ast.Name) and scope.mine and not _used_elsewhere(node, scope):
-        made, there = story.node, story.scope
-        alone = there is not None and there.mine and there.source is not None and isinstance(made, ast.Call)
-        alone = alone and isinstance(there.source.parents.get(made), ast.Assign | ast.keyword | ast.Return)
-        if alone and story.end in (MADE, NUMPY) and dtype_of(made, there) in (None, _dtype(wrong)):
-            report.mend = in_statement(there, made, _remade(made, there, goal))
-            report.mend_where = there.where(there.source.statement(made).lineno)
-            return
-        hop = Hop(node.id, scope, scope.line, node)
-        if rebindable(hop):
-            report.mend, report.mend_before = f"{node.id} = {node.id}.to({goal})", True
-            report.mend_where = scope.where()
-            return
-    if scope.mine and isinstance(getattr(node, "ctx", None), ast.Load | None):
-        text = ast.unparse(node)
-        alike = [n for n in ast.walk(scope.failing or node) if ast.unparse(n) == text and n is not node]
-        changes = [(one, _remade(one, scope, goal)) for one in [node, *alike]]
-        report.mend, report.mend_where = in_statement(scope, *changes[0], *changes[1:]), scope.where()
-        if not report.mend and rebindable(Hop(text, scope, scope.line, node)):
-            report.mend, report.mend_before = f"{text} = {changes[0][1]}", True
-
-
-def _remade(node: ast.AST, scope: Scope, goal: torch.dtype) -> str:
-    """Return an expression's text with the dtype in it."""
-    told = flow.FACTORIES - {"from_numpy", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"}
-    if flow.is_call_of(node, scope, told) and (
-        goal.is_floating_point or called_name(node) not in ("rand", "randn", "normal")
-    ):
-        return with_argument(node, scope, "dtype", str(goal))
-    return moved(scope.text(node), str(goal))
-
-
-def _used_elsewhere(name: ast.Name, scope: Scope) -> bool:
-    """Tell whether other expressions of the function have used the name for more than its shape."""
-    if scope.source is None or scope.node is None:
-        return False
-    here = set(ast.walk(scope.source.statement(scope.failing or name)))
-    return any(
-        isinstance(node, ast.Name) and node.id == name.id and node not in here and node.lineno <= scope.line
-        for node in own_nodes(scope.node)
-        if isinstance(getattr(node, "ctx", None), ast.Load)
-        and not isinstance(scope.source.parents.get(node), ast.Attribute)
-    )
-
-
 def explain_no_dtype(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """A dtype that the device has not, as float64 on Apple's GPU."""
     scope = innermost_mine(scopes)
@@ -537,12 +414,6 @@ def explain_no_dtype(report: Explanation, scopes: list[Scope], problem: Problem)
         report.met = [Met(wrong.name, _describe(wrong), wrong.device, "", True)]
         by = f"{device} does not compute with" if not named else "the operation does not take"
         report.headline = f"{wrong.name} is {_short(_dtype(wrong))}, which {by}"
-        here = [o.node for o in doubles if o.scope is wrong.scope and not o.suffix]
-        changes = [(node, _remade(node, wrong.scope, torch.float32)) for node in here or [wrong.node]]
-        report.mend = in_statement(wrong.scope, *changes[0], *changes[1:])
-        report.mend_where = wrong.scope.where()
     elif isinstance(call, ast.Call):
         report.known, report.culprit = True, scope.text(call)
         report.origin = f"asks for a dtype that {device} has not"
-        report.mend = in_statement(scope, call, with_argument(call, scope, "dtype", "torch.float32"))
-        report.mend_where = scope.where()

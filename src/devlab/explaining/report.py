@@ -1,10 +1,11 @@
 """Which kinds of error `explain` knows, what PyTorch's message says of each, and how an explanation reads."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from devlab.checks.calls import failure_of, where_raised
-from devlab.panel import Column, Panel, Table, escape, prose
+from devlab.panel import Column, Panel, Table, escape, notebook_shell, prose
 
 MISMATCH = "two devices met"
 INDEX = "an index is elsewhere"
@@ -26,6 +27,7 @@ FULL = "the device's memory is full"
 AMP = "mixed precision is used in another way"
 LATE = "the device failed earlier, and the host learns of it here"
 
+UNTRIED = ("", FULL, LATE)  # no change of one line mends these
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
 # The first pattern that matches decides: the particular ones come before the general.
 _PATTERNS = (
@@ -138,6 +140,17 @@ def worth_explaining(error: BaseException) -> bool:
     return bool(problem_of(error).kind)
 
 
+def cause_of(error: BaseException) -> tuple[BaseException, Problem]:
+    """Return the error that is about devices, of those that an error was raised from, and what it says."""
+    problem = problem_of(error)
+    while not problem.kind and (error.__cause__ or error.__context__) is not None:
+        earlier = error.__cause__ or error.__context__
+        if not problem_of(earlier).kind:
+            break
+        error, problem = earlier, problem_of(earlier)
+    return error, problem
+
+
 _CELL = 'style="text-align:left;vertical-align:top;padding:0 1em 0 0"'
 _CODE = ("failed in", "culprit")
 # A line of a change: tints that text can be read on in either theme; the signs say the same without colour.
@@ -156,11 +169,22 @@ class Met:
     culprit: bool = False
 
 
+@dataclass(frozen=True)
+class Change:
+    """A change of one statement: where, the new code, whether it goes before the line, what it replaces."""
+
+    where: str
+    code: str
+    before: bool
+    replaced: str
+
+
 @dataclass(eq=False)
 class Explanation(Panel):
     """An error explained: `culprit`, `origin` and `mend` as text; `known` is False without a culprit.
 
-    `replaced` is the statement that `mend` takes the place of, as far as it is at hand.
+    Each of `changes` has been tried, all together; `changed` holds the files as they are with all of them.
+    Where there are none, `untried` says why.
     """
 
     headline: str
@@ -171,36 +195,73 @@ class Explanation(Panel):
     operation: str = ""
     where: str = ""
     met: list[Met] = field(default_factory=list)
-    mend: str = ""
-    mend_where: str = ""
-    mend_before: bool = False
-    replaced: str = ""
+    changes: list[Change] = field(default_factory=list)
+    changed: dict[str, str] = field(default_factory=dict)
+    untried: str = ""
     otherwise: str = ""
     note: str = ""
 
-    def rows(self) -> list[tuple[str, str]]:
-        """Return the labelled lines, without the table of tensors."""
+    @property
+    def mend(self) -> str:
+        """Return the code of the changes."""
+        return "\n".join(one.code for one in self.changes)
+
+    @property
+    def mend_where(self) -> str:
+        """Return where the first change goes."""
+        return self.changes[0].where if self.changes else ""
+
+    @property
+    def mend_before(self) -> bool:
+        """Tell whether the first change is a line to be added before the one that it names."""
+        return bool(self.changes) and self.changes[0].before
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Return the labelled lines of what is known, without the table of tensors."""
         rows = [("failed in", f"{self.operation}   ({self.where})" if self.where else self.operation)]
         if self.culprit:
             also = f"   (also {'; '.join(self.aliases)})" if self.aliases else ""
             rows += [("culprit", self.culprit + also), ("where from", self.origin)]
-        if self.mend:
-            rows.append(("change", self.mend))
-            if self.mend_where:
-                rows.append(("at", ("before " if self.mend_before else "") + self.mend_where))
+        return [(label, value) for label, value in rows if value]
+
+    def proposal(self) -> list[tuple[str, object]]:
+        """Return the labelled lines that come after the trials; a change is shown as lines of code."""
+        rows = [("change", self.untried)] if not self.changes else []
+        for place, one in enumerate(self.changes):
+            rows.append(("and" if place else "change", one))
+            rows.append(("at", ("before " if one.before else "") + one.where))
         rows += [("or", self.otherwise), ("note", self.note)]
         return [(label, value) for label, value in rows if value]
 
     def text(self) -> str:
         """Return the explanation as labelled lines."""
-        lines = [f"devlab explains: {self.headline}"]
+        return "\n".join(self._known() + _lines(self.proposal()))
+
+    def _known(self) -> list[str]:
         rows = self.rows()
-        lines += [f"  {label:<12}{value}" for label, value in rows[:1]]
+        lines = [f"devlab explains: {self.headline}", *_lines(rows[:1])]
         met = [(f"{_sign(one)} {one.name}", one.what, one.device, one.origin) for one in self.met]
         for position, line in enumerate(Table([Column()] * 4, met).text().splitlines()):
             lines.append(f"  {'' if position else 'tensors met':<12}{line}")
-        lines += [f"  {label:<12}{value}" for label, value in rows[1:]]
-        return "\n".join(lines)
+        return lines + _lines(rows[1:])
+
+    def show_while(self, finding: Callable[[], None]) -> None:
+        """Show what is known at once, and what a function finds when it has found that."""
+        shell = notebook_shell()
+        if not hasattr(shell, "kernel"):  # a terminal cannot take back what it shows
+            self._shown_in_cell = getattr(shell, "execution_count", None)
+            print(*self._known(), sep="\n", flush=True)
+            finding()
+            print(*_lines(self.proposal()), sep="\n", end="\n" * bool(self.proposal()))
+            return
+        from IPython.display import display
+
+        handle = display(self._content(), raw=True, display_id=True)
+        try:
+            finding()
+        finally:
+            self._shown_in_cell = shell.execution_count
+            handle.update(self._content(), raw=True)
 
     def html(self) -> str:
         """Return the explanation as HTML."""
@@ -212,25 +273,44 @@ class Explanation(Panel):
             ("where from", escape),
         )
         met = [(_sign(one), one.name, one.what, one.device, one.origin) for one in self.met]
-        rows = [(label, (_code if label in _CODE else prose)(value)) for label, value in self.rows()]
-        rows = [(label, self._difference() if label == "change" else value) for label, value in rows]
+        rows = [
+            (
+                label,
+                _difference(value)
+                if isinstance(value, Change)
+                else _code(value)
+                if label in _CODE
+                else prose(value),
+            )
+            for label, value in self.rows() + self.proposal()
+        ]
         return (
             f"<p><strong>devlab explains: {prose(self.headline)}</strong></p>"
             + Table([Column(name, _CELL, html) for name, html in heads], met).html()
             + Table([Column(look=_CELL, labels=True), Column(look=_CELL, html=str)], rows).html()
         )
 
-    def _difference(self) -> str:
-        """Return the change as lines that go, with a minus, and lines that come, with a plus."""
-        lines = [("−", line, _GOES) for line in self.replaced.splitlines()]
-        lines += [("+", line, _COMES) for line in self.mend.splitlines()]
-        return "".join(
-            f'<code style="{_LINE};background:{colour}">{sign} {escape(line)}</code>'
-            for sign, line, colour in lines
-        )
-
     def __repr__(self) -> str:
         return f"<Explanation: {self.headline}>"
+
+
+def _difference(change: Change) -> str:
+    """Return a change as lines that go, with a minus, and lines that come, with a plus."""
+    lines = [("−", line, _GOES) for line in change.replaced.splitlines()]
+    lines += [("+", line, _COMES) for line in change.code.splitlines()]
+    return "".join(
+        f'<code style="{_LINE};background:{colour}">{sign} {escape(line)}</code>'
+        for sign, line, colour in lines
+    )
+
+
+def _lines(rows: list[tuple[str, object]]) -> list[str]:
+    told = [(label, value.code if isinstance(value, Change) else value) for label, value in rows]
+    return [
+        f"  {'' if place else label:<12}{line}"
+        for label, value in told
+        for place, line in enumerate(value.splitlines() or [""])
+    ]
 
 
 def _sign(one: Met) -> str:

@@ -10,21 +10,11 @@ from devlab.explaining import flow
 from devlab.explaining import report as kinds
 from devlab.explaining.amp import explain_amp
 from devlab.explaining.culprit import Operand, aliases, identify, operands, origin
-from devlab.explaining.edit import (
-    closed,
-    in_statement,
-    rebindable,
-    reference,
-    remade,
-    rewritten,
-    with_argument,
-)
 from devlab.explaining.frames import Scope, own_nodes
 from devlab.explaining.late import explain_late
 from devlab.explaining.mismatch import describe, explain_dtype, explain_no_dtype, innermost_mine
 from devlab.explaining.reach import children, roots
 from devlab.explaining.report import Explanation, Met, Problem
-from devlab.explaining.story import MADE, Hop, follow
 from devlab.watching.memory import size
 
 
@@ -51,15 +41,6 @@ def _is_away(operand: Operand) -> bool:
     return operand.device not in ("", "cpu")
 
 
-def change(report: Explanation, operand: Operand, new: str, otherwise: str = "", *more: tuple) -> None:
-    """Propose a change to an operand's own expression, with `more` changes in the same line."""
-    scope, node = operand.scope, operand.node
-    report.mend = in_statement(scope, node, new, *more)
-    report.mend_where, report.otherwise = scope.where(), otherwise
-    if not report.mend and isinstance(node, ast.Name) and rebindable(Hop(node.id, scope, scope.line, node)):
-        report.mend, report.mend_before = f"{node.id} = {new}", True
-
-
 def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """A generator of random numbers on another device than the numbers."""
     wanted = re.search(r"Expected a '?(\w+)'? device type for generator but found '?(\w+)", problem.message)
@@ -83,16 +64,6 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
     else:
         report.culprit, report.origin = "generator", f"the loader's own generator, on {has}"
         report.headline = f"a generator on {has}, while the numbers are drawn on {wants}"
-    made = _maker(report, scopes, node, home)
-    at = (made[1], made[0].lineno) if made is not None else (scope, scope.line)
-    device = reference(*at, _device_of_kind(wants, scopes))
-    new = "torch.Generator()" if wants == "cpu" else f"torch.Generator(device={device})"
-    if made is not None and not (loading and wants != "cpu"):
-        call, inner = made
-        report.mend, report.mend_where = in_statement(inner, call, new) or new, inner.where(call.lineno)
-    else:
-        report.mend = f"generator={new}"
-        report.mend_where = "the DataLoader or sampler" if loading else scope.where()
     if loading and wants == "cpu":
         report.note = "a loader draws its order on the CPU, so its generator stays there"
     elif loading:
@@ -102,13 +73,6 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
 def _in_loader(scopes: list[Scope]) -> bool:
     """Tell whether the error passed through PyTorch's data loading."""
     return any("utils/data" in scope.filename.replace("\\", "/") for scope in scopes)
-
-
-def _device_of_kind(kind: str, scopes: list[Scope]) -> str:
-    """Return the device of that kind that the failing code works on, with its index where one is seen."""
-    values = (value for scope in reversed(scopes) for value in scope.values.values())
-    seen = (value.device for value in values if isinstance(value, torch.Tensor))
-    return next((str(device) for device in seen if device.type == kind), kind)
 
 
 def _generator_expression(scopes: list[Scope]) -> tuple[ast.expr | None, Scope | None]:
@@ -128,30 +92,17 @@ def _generator_expression(scopes: list[Scope]) -> tuple[ast.expr | None, Scope |
     return None, None
 
 
-def _maker(report: Explanation, scopes: list[Scope], node, home: Scope | None):
-    if node is None:
-        return None
-    story = follow(node, home, report.met[0].device)
-    made = flow.is_call_of(story.node, story.scope, frozenset({"Generator"})) if story.scope else ""
-    if not made and isinstance(story.node, ast.Call) and story.scope:
-        inner = [n for n in ast.walk(story.node) if flow.is_call_of(n, story.scope, frozenset({"Generator"}))]
-        return (inner[0], story.scope) if inner else None
-    return (story.node, story.scope) if made else None
-
-
-_ANEW = "lambda m: m.reset_parameters() if hasattr(m, 'reset_parameters') else None"
-
-
 def explain_meta(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """What has no data was computed with, moved or read."""
     found = [(scope, *held) for scope in scopes if scope.mine for held in [_module(scope)] if held]
     if found:
-        _load(report, *found[0], _home(scopes, problem))
+        _empty(report, *found[0])
         return
     for scope in reversed(scopes):
         empty = [o for o in operands(scope) if o.device == "meta"] if scope.mine else []
         if empty:
-            _fill(report, scopes, empty[0], _home(scopes, problem))
+            blame(report, scopes, empty[0], "{} is on meta: it has a shape and a dtype, and holds no data")
+            report.note = "make it on a device with memory; what is on meta cannot be moved or read"
             return
 
 
@@ -176,17 +127,8 @@ def _is_empty(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "meta"
 
 
-def _home(scopes: list[Scope], problem: Problem) -> str:
-    """Return the device that the others are on: as the message has it, or as the failing lines have it."""
-    met = [o.device for s in reversed(scopes) for o in operands(s)]
-    asked = [flow.moved_to(s.failing, s) for s in reversed(scopes) if s.failing is not None]
-    named = [*problem.devices, *met, *asked]
-    here = str(torch.accelerator.current_accelerator()) if torch.accelerator.is_available() else "cpu"
-    return next((device for device in named if device not in ("", "meta")), here)
-
-
-def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module, home: str) -> None:
-    """A module without data: give it trained values, or fresh ones."""
+def _empty(report: Explanation, scope: Scope, name: str, module: torch.nn.Module) -> None:
+    """A module without data."""
     state = _held_by(module)
     empty = [key for key, value in state.items() if _is_empty(value)]
     path = _only(module, empty)
@@ -198,34 +140,18 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
     report.met = [
         Met(f"{name}.{key}", str(list(state[key].shape)), "meta", "", key == empty[0]) for key in empty[:4]
     ]
-    saved = module.state_dict()
-    loaded = _loaded(scope, module, set(saved))
-    ref = reference(scope, scope.line, home)
-    if not set(empty) & set(saved):
+    if not set(empty) & set(module.state_dict()):
         report.note = (
-            f"I know no single line that mends this: no checkpoint holds {', '.join(empty[:4])}, so give it "
-            f"its values again on {home}, as `__init__` did on meta; `to_empty` would undo what was loaded"
+            f"no checkpoint holds {', '.join(empty[:4])}, so give it its values again where the model is, as "
+            "`__init__` did on meta; `to_empty` would undo what was loaded"
         )
         report.culprit, report.origin = f"{name}.{empty[0]}", "a buffer made on meta, with `persistent=False`"
         report.headline = f"{report.culprit} is on meta, and holds no data yet"
-    elif isinstance(loaded, ast.Call):  # a line that copies into what is not there, which does nothing
-        report.mend = in_statement(scope, loaded, with_argument(loaded, scope, "assign", "True"))
-        report.mend_where = scope.where(loaded.lineno)
-    elif loaded:
-        report.mend, report.mend_before = f"{name}.load_state_dict({loaded}, assign=True)", True
-        report.mend_where = scope.where()
-    elif inner and _can_begin(module.get_submodule(path)):
-        report.mend, report.mend_before = f"{inner}.to_empty(device={ref}).apply({_ANEW})", True
-        report.mend_where = scope.where()
-        report.otherwise = f"{name}.load_state_dict(..., assign=True) with a checkpoint, for trained values"
-        report.note = (
-            "`to_empty` alone gives memory with whatever is in it; `reset_parameters` gives fresh values"
-        )
-    else:
-        report.note = (
-            f"no single line mends this: load a checkpoint by {name}.load_state_dict(..., assign=True), or "
-            f"{name}.to_empty(device={ref}) and give every parameter and buffer its values"
-        )
+        return
+    report.note = (
+        f"load a checkpoint by {name}.load_state_dict(..., assign=True), or give it memory by "
+        f"{name}.to_empty(device=...) and every parameter and buffer its values"
+    )
 
 
 def _only(module: torch.nn.Module, empty: list[str]) -> str | None:
@@ -240,38 +166,6 @@ def _only(module: torch.nn.Module, empty: list[str]) -> str | None:
 def _step(part: str) -> str:
     """Return how code reaches a module by one part of its path: `net.0` is no Python."""
     return f"[{part}]" if part.isdigit() else f".{part}"
-
-
-def _can_begin(module: torch.nn.Module) -> bool:
-    """Tell whether every module with values of its own can give itself fresh values."""
-    own = [m for m in module.modules() if [*m.parameters(recurse=False), *m.buffers(recurse=False)]]
-    return all(hasattr(m, "reset_parameters") for m in own)
-
-
-def _loaded(scope: Scope, module: torch.nn.Module, keys: set[str]) -> ast.Call | str:
-    """Return the call that was to load the module, or the name of a dictionary with all its keys."""
-    for node in own_nodes(scope.node) if scope.source is not None and scope.node is not None else ():
-        loads = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "load_state_dict"
-        if loads and flow.keyword(node, "assign") is None and scope.evaluate(node.func.value) is module:
-            return node
-    fits = [n for n, v in scope.values.items() if isinstance(v, dict) and keys <= v.keys()]
-    full = [n for n in fits if not any(_is_empty(scope.values[n][key]) for key in keys)]
-    return full[0] if full else ""
-
-
-def _fill(report: Explanation, scopes: list[Scope], operand: Operand, home: str) -> None:
-    """A tensor without data: make it where there is memory for it."""
-    blame(report, scopes, operand, "{} is on meta: it has a shape and a dtype, and holds no data")
-    story = operand.story
-    call, scope = story.node, story.scope
-    if story.end == MADE and scope.mine and isinstance(call, ast.Call):
-        report.mend = in_statement(
-            scope, call, remade(call, scope, reference(scope, call.lineno, home), MADE)
-        )
-        report.mend_where = scope.where(call.lineno)
-    report.note = (
-        "" if report.mend else "make it on a device with memory; what is on meta cannot be moved or read"
-    )
 
 
 _SAYS = (
@@ -430,32 +324,6 @@ def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) ->
     operand = found[0]
     operand.device = operand.device or "cpu"
     blame(report, scopes, operand, says)
-    text = closed(operand.scope.text(operand.node))
-    away = (".detach()" if problem.kind != kinds.NUMPY_DTYPE or _has_graph(operand) else "") + ".cpu()"
-    away = away + ".float()" * (problem.kind == kinds.NUMPY_DTYPE) + ".numpy()"
-    failing = operand.scope.failing
-    items = operand.scope.evaluate(operand.node) if operand.suffix else ()
-    built = isinstance(operand.node, ast.Call) and operand.scope.evaluate(operand.node.func) in (list, tuple)
-    shapes = {getattr(item, "shape", None) for item in items}
-    if built or None in shapes or len(shapes) > 1:
-        one = "x.item()" if shapes <= {None, torch.Size([])} and items else "x.detach().cpu().numpy()"
-        change(report, operand, f"[{one} if torch.is_tensor(x) else x for x in {text}]")
-        return
-    if operand.suffix:
-        change(
-            report, operand, f"torch.stack({text}){away}", f"[x.item() for x in {text}], for a few numbers"
-        )
-        return
-    called_numpy = isinstance(failing, ast.Call) and isinstance(failing.func, ast.Attribute)
-    if called_numpy and failing.func.attr in ("numpy", "__array__") and failing.func.value is operand.node:
-        report.mend, report.mend_where = (
-            in_statement(operand.scope, failing, text + away),
-            operand.scope.where(),
-        )
-    else:
-        others = [o for o in operands(operand.scope) if o.tensor is not None and o.node is not operand.node]
-        more = [(o.node, f"{closed(o.text)}.detach().cpu().numpy()") for o in others if not o.suffix]
-        change(report, operand, text + away, "", *more)
 
 
 def explain_strides(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -467,7 +335,6 @@ def explain_strides(report: Explanation, scopes: list[Scope], problem: Problem) 
         report.known, report.culprit = True, text
         report.headline = f"{text} is a NumPy view that runs backwards, which a tensor cannot share"
         report.origin = "a NumPy array with negative strides"
-        report.mend, report.mend_where = in_statement(scope, call.args[0], f"{text}.copy()"), scope.where()
 
 
 def explain_host_only(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -481,10 +348,6 @@ def explain_host_only(report: Explanation, scopes: list[Scope], problem: Problem
     if not found:
         return
     blame(report, scopes, found[0], "{} belongs on the CPU here, and is on " + found[0].device)
-    node, scope = found[0].node, found[0].scope
-    made = flow.is_call_of(node, scope, flow.FACTORIES)
-    text = with_argument(node, scope, "device", '"cpu"') if made else f"{closed(scope.text(node))}.cpu()"
-    change(report, found[0], text)
     report.note = "PyTorch reads it on the host to plan the work; the data itself stays on the accelerator"
     if "RNG" in problem.message:
         report.note = (
@@ -512,16 +375,6 @@ def explain_no_device(report: Explanation, scopes: list[Scope], problem: Problem
     report.known, report.culprit = True, device or scope.text(node or scope.failing or scope.node)
     report.origin = f"asked for at {scope.where()}"
     report.headline = f"{wanted} is not here; this machine has {here}"
-    new = f'"{kind.type}:0"' if kind is not None else '"cpu"'
-    if node is not None and isinstance(node, ast.Call):
-        base = scope.text(node.func.value)
-        report.mend = in_statement(scope, node, f"{base}.to(device)")
-        report.note = f"with device = torch.device({new}), or device = devlab.start()"
-    elif node is not None:
-        report.mend = in_statement(scope, node, new)
-    else:
-        report.mend = f"device = torch.device({new})"
-    report.mend_where = scope.where()
 
 
 def _device_expression(scope: Scope) -> tuple[ast.expr | None, str]:
@@ -548,8 +401,6 @@ def explain_load(report: Explanation, scopes: list[Scope], problem: Problem) -> 
     report.known, report.culprit = True, text
     report.origin = "its tensors were saved on a device that is not here"
     report.headline = f"{text} was saved on another machine's device"
-    report.mend = in_statement(scope, call, with_argument(call, scope, "map_location", '"cpu"'))
-    report.mend_where = scope.where()
 
 
 def explain_pinned(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -564,13 +415,9 @@ def explain_pinned(report: Explanation, scopes: list[Scope], problem: Problem) -
             "{} is already on " + found[0].device + "; only CPU memory can be pinned",
         )
     if loading:
-        report.known, report.mend = True, "pin_memory=False"
+        report.known = True
         report.culprit = report.culprit or "the loader's batch"
-        report.otherwise = "keep the data set on the CPU, and move each batch in the loop"
-    elif found:
-        call = found[0].scope.failing
-        report.mend = in_statement(found[0].scope, call, found[0].scope.text(found[0].node))
-        report.mend_where = found[0].scope.where()
+        report.note = "keep the data set on the CPU, and move each batch in the loop"
 
 
 def explain_fork(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -586,7 +433,6 @@ def explain_fork(report: Explanation, scopes: list[Scope], problem: Problem) -> 
         "a worker process cannot use the accelerator that its parent has started: let the data set, its "
         "transforms and the collate function work on the CPU, and move each batch in the loop"
     )
-    report.otherwise = "DataLoader(..., num_workers=0)"
 
 
 def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -599,12 +445,8 @@ def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Probl
     if not found or not isinstance(call, ast.Call):
         return
     blame(report, scopes, found[0], named + " does not exist on " + found[0].device + ", where {} is")
-    text = found[0].scope.text(found[0].node)
-    whole = rewritten(found[0].scope.source, call, (found[0].node, f"{closed(text)}.cpu()"))
-    report.mend = in_statement(found[0].scope, call, f"{whole}.to({closed(text)}.device)")
-    report.mend_where = found[0].scope.where()
     if found[0].device.startswith("mps"):
-        report.otherwise = "PYTORCH_ENABLE_MPS_FALLBACK=1 in the environment, before Python starts"
+        report.note = "or set PYTORCH_ENABLE_MPS_FALLBACK=1 in the environment, before Python starts"
 
 
 SPECIAL: dict[str, Callable[[Explanation, list[Scope], Problem], None]] = {

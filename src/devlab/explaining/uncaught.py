@@ -7,7 +7,7 @@ import types
 import torch
 
 from devlab.checks.calls import PACKAGE
-from devlab.explaining import explained
+from devlab.explaining import explain
 from devlab.explaining.births import remember
 from devlab.explaining.report import worth_explaining
 from devlab.panel import notebook_shell
@@ -33,7 +33,7 @@ def _after_cell(result) -> None:
     try:
         error = result.error_in_exec
         if error is not None and worth_explaining(error):
-            explained(error).show()
+            explain(error)
     except Exception:  # the learner's own error is there, and nothing may come between
         return
 
