@@ -385,10 +385,10 @@ for name, send in ways.items():
 # %% [markdown] facts=["P7"]
 # `pin_memory()` copies every byte, as the driver does when it stages, so in the model nothing is gained. On a
 # real machine **the first time you lose much**, for a new block of pinned memory costs a system call. **Later
-# you may win**, because PyTorch keeps such blocks. An H200 took {measured:transfers:x.pin_memory().to(device,
-# non_blocking), pinned memory cached} with 8 threads, and {measured:transfers:pageable .to} by the plain
-# `.to`. PyTorch's guide to `pin_memory` measured with one thread, and warns of twice the time. So measure, or
-# let the loader pin.
+# you may win**, because PyTorch keeps such blocks. After a first time, an H200 took
+# {measured:transfers:x.pin_memory().to(device, non_blocking), pinned memory cached} with 8 threads, and
+# {measured:transfers:pageable .to} by the plain `.to` (measured). PyTorch's guide to `pin_memory` measured
+# with one thread, and warns of twice the time. So measure, or let the loader pin.
 
 # %% [markdown] facts=["P3", "P4"]
 # ### Look and touch
@@ -517,17 +517,17 @@ print(f"on the device: {total}, {log.transfers} transfer,  {log.synchronizations
 # %% facts=["R5"]
 x = torch.tensor([3.0, -1.0, 2.0], device=device)
 
-suspects = {
-    "x.cpu()": lambda: x.cpu(),
-    "x.tolist()": lambda: x.tolist(),
-    "if x.sum() > 0": lambda: 1 if x.sum() > 0 else 0,
-    "print(x)": lambda: str(x),
-    "x.nonzero()": lambda: x.nonzero(),
-    "x[x > 0]": lambda: x[x > 0],
-    "x * x.sum()": lambda: x * x.sum(),
-    "x.clamp(min=0)": lambda: x.clamp(min=0),
-    "torch.where(x > 0, x, 0)": lambda: torch.where(x > 0, x, 0),
-}
+lines = (
+    "x.cpu()",
+    "x.tolist()",
+    "bool(x.sum() > 0)",
+    "str(x)",
+    "x.nonzero()",
+    "x[x > 0]",
+    "x * x.sum()",
+    "x.clamp(min=0)",
+    "torch.where(x > 0, x, 0)",
+)
 guess = devlab.predict(
     "One of these four makes the host wait. Which?",
     "x * x.sum()",
@@ -538,18 +538,18 @@ guess = devlab.predict(
 
 # %% facts=["R5"]
 waits = {}
-for words, suspect in suspects.items():
+for line in lines:
     with devlab.watch() as log:
-        suspect()
-    waits[words] = log.synchronizations > 0
-    print(f"{words:<26}{'the host waits' if waits[words] else 'the host goes on'}")
+        eval(line)
+    waits[line] = log.synchronizations > 0
+    print(f"{line:<26}{'the host waits' if waits[line] else 'the host goes on'}")
 
-guess.was(next(words for words in guess.choices if waits[words]))
+guess.was(next(line for line in guess.choices if waits[line]))
 
 # %% [markdown] facts=["R5"]
-# Whatever brings a value to Python makes the host wait: `.cpu()`, `.tolist()`, `print`, and every `if` that
-# asks about a value. `nonzero` and the boolean mask wait because the *shape* of their result depends on the
-# data; `torch.where` with three arguments does without.
+# Whatever brings a value to Python makes the host wait: `.cpu()`, `.tolist()`, `str` and so `print`, `bool`
+# and so every `if` that asks about a value. `nonzero` and the boolean mask wait because the *shape* of their
+# result depends on the data; `torch.where` with three arguments does without.
 #
 # **PyTorch's own tool** for CUDA is `torch.cuda.set_sync_debug_mode`. With `"warn"` each line that waits
 # warns, and with `"error"` it stops there:

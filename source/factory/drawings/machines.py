@@ -21,11 +21,12 @@ def few_and_many() -> Scene:
                 x + 108 + 22 * (unit % 2), y + 6 + 21 * (unit // 2), 18, 17, edge="", fill=HOST, round=1
             )
     sheet.box(16, 154, 328, 28, "large caches", edge=HOST)
+    sheet.write(416, 38, "a control unit decides for its whole row", anchor="start", size=SMALL)
     for row in range(6):
-        y = 34 + 19 * row
-        sheet.box(416, y, 22, 15, edge=FIRST, round=1)
+        y = 50 + 17 * row
+        sheet.box(416, y, 22, 14, edge=FIRST, round=1)
         for unit in range(18):
-            sheet.box(443 + 17 * unit, y, 13, 15, edge="", fill=FIRST, round=1)
+            sheet.box(443 + 17 * unit, y, 13, 14, edge="", fill=FIRST, round=1)
     sheet.box(416, 154, 328, 28, "a wide connection to its memory", edge=FIRST)
     return sheet.scene(195)
 
