@@ -53,20 +53,6 @@ def inside_a_cpu() -> Scene:
 
 
 @drawing
-def data_arrives_at_the_cpu() -> Scene:
-    """Lesson 01: whatever comes in and goes out passes through the CPU's memory."""
-    sheet = Sheet()
-    for row, name in enumerate(("files", "the network", "NumPy arrays", "Python lists")):
-        sheet.box(0, 10 + 44 * row, 130, 34, name)
-        sheet.arrow((130, 27 + 44 * row), (250, 27 + 44 * row))
-    sheet.box(250, 0, 200, 190, "decode, shuffle,", "cut, pad, print, save", top="cpu", edge=HOST, thick=2)
-    sheet.box(610, 40, 150, 110, "large products", top="the accelerator", edge=FIRST, thick=2)
-    sheet.arrow((450, 75), (610, 75), words="minibatches", edge=palette.COPY, thick=2.5)
-    sheet.arrow((610, 125), (450, 125), words="a loss, a metric", edge=palette.COPY, thick=1.5)
-    return sheet.scene(195)
-
-
-@drawing
 def gpu_beside_cpu() -> Scene:
     """Lesson 02: each has a processor and a memory of its own, and computes on what is in its own memory."""
     sheet = Sheet()
