@@ -413,5 +413,7 @@ guess.was_about(own / from_the_host)
 # - A bare `"cuda"` is not the address `cuda:0`. Compare the devices of tensors.
 # - A launch takes microseconds, a large transfer takes milliseconds. Transfer once, and work there.
 #
+# The [glossary](../docs/glossary.md) has all terms of the course in a sentence each.
+#
 # **Now do it:** [the exercises of this lesson](../exercises/00_start_here.ipynb), two short functions.
 # **Then:** [01 The CPU](01_cpu.ipynb), the device that is always there.

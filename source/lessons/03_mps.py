@@ -44,7 +44,7 @@ with devlab.apples_rules(device):
 # a few others, GPU and CPU use *the same* memory, which is called **unified**. These are the makers' figures;
 # nothing in the table was measured here:
 #
-# | chip | memory | its bandwidth | its name in PyTorch | documented by |
+# | chip, as documented | memory | its bandwidth | its name in PyTorch | by |
 # |---|---|---|---|---|
 # | Apple M4 Max | up to 128 GB, unified | 546 GB/s | `mps` | Apple's press release of October 2024 |
 # | NVIDIA GB10 (DGX Spark) | 128 GB, unified | 273 GB/s | `cuda` | NVIDIA's product page of DGX Spark |
@@ -54,7 +54,7 @@ with devlab.apples_rules(device):
 # What you gain is room: the GPU can use most of the computer's memory. On a Mac
 # `torch.mps.recommended_max_memory()` says how much Apple recommends. PyTorch stops at 1.7 times that, which
 # may be more than the machine has; then the Mac swaps and becomes slow.
-# `PYTORCH_MPS_HIGH_WATERMARK_RATIO=1.0` in the environment makes it stop in time, with an error.
+# `torch.mps.set_per_process_memory_fraction(1.0)` makes it stop in time, with an error.
 #
 # With one memory for both, you might think that it does not matter whether a tensor is on `cpu` or on `mps`.
 
