@@ -59,8 +59,8 @@ UNITS = {
     "rate": re.compile(r"operations (?:a|per|each) second|(?P<scale>[MGT])FLOP/?s", re.IGNORECASE),
 }
 CHIP = re.compile(
-    r"\b(?:[ABHLPTV]\d{1,3}|GH?200|MI\d{3}X?|RTX \w+|GTX \w+|M[1-9](?: \w+)?|DDR\d\S*|EPYC|Xeon|PCIe \d\S*"
-    r"|Core i\d-\w+)\b"
+    r"\b(?:[ABHLPTV]\d{1,3}|GH?200|GB\d+|Ryzen AI Max|MI\d{3}X?|RTX \w+|GTX \w+|M[1-9](?: \w+)?|DDR\d\S*"
+    r"|EPYC|Xeon|PCIe \d\S*|Core i\d-\w+)\b"
 )
 DOCUMENTED = re.compile(r"\bdocument|\bdata sheet", re.IGNORECASE)
 MEASURED = re.compile(r"\bmeasured\b|\btook\b", re.IGNORECASE)

@@ -39,14 +39,14 @@ devlab.check(device_of)
 # Return `True` if `a` and `b` are at the same address, else `False`. Each of them may be a tensor, a `torch.device`,
 # or a name such as `"cpu"` or `"cuda:0"`.
 #
-# - A bare name, such as `"cuda"` or `"sim"`, means the current device of that kind, and so does a `torch.device`
-#   that was made from a bare name. It is the same place as `cuda:0` or as `cuda:1`, whichever is current.
-#   `torch.empty(0, device="cuda").device` says which.
+# - A bare name, such as `"cuda"` or `"sim"`, means the device of that kind that is chosen at the moment, the
+#   *current* one, and so does a `torch.device` that was made from a bare name. It is the same place as `cuda:0`
+#   or as `cuda:1`, whichever is current. The lesson shows what PyTorch makes of a bare name.
 # - The CPU has one memory, so `"cpu"` and `"cpu:0"` are the same place.
 # - Shapes, dtypes and values do not matter. Leave the inputs as they are, and the default device and the current
 #   device of the program as well.
 #
-# Needed: [Two addresses, no sum](../notebooks/00_start_here.ipynb#Two-addresses,-no-sum)
+# Needed: [Two addresses](../notebooks/00_start_here.ipynb#Two-addresses)
 
 
 # %% exercise="same_place"

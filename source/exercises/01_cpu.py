@@ -108,7 +108,7 @@ devlab.check(tensor_bytes)
 #   where it was cut from a bigger tensor and then detached.
 # - For an expanded view it is less than it seems.
 #
-# Needed: [A view keeps the whole storage](../notebooks/01_cpu.ipynb#A-view-keeps-the-whole-storage)
+# Needed: [What a view takes](../notebooks/01_cpu.ipynb#What-a-view-takes)
 
 
 # %% exercise="storage_bytes"

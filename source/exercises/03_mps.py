@@ -19,17 +19,42 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# ## `choose_device()`
+# ## `current_accelerator_or_cpu()`
 #
-# Return the device to work with, as a `torch.device`. It is found by the ladder: CUDA where it is available,
-# else MPS where that is available, else the CPU.
+# Return the accelerator that is here, **whatever its kind**, and the CPU where there is none. Ask
+# `torch.accelerator`. The answer is a `torch.device` in both cases.
 #
 # - The index may be there or not, as long as that device exists: `mps` and `mps:0` are both right.
+# - Where PyTorch was *built* for an accelerator and the machine has none, the answer is the CPU.
+# - The function is judged on several pretended machines, one after another. The answer has to fit the machine
+#   **at the time of the call**.
+#
+# Needed: [One door](../notebooks/03_mps.ipynb#One-door)
+
+
+# %% exercise="current_accelerator_or_cpu"
+def current_accelerator_or_cpu() -> torch.device:
+    """Return the accelerator that is here, of any kind, else the CPU."""
+    ### BEGIN SOLUTION
+    if torch.accelerator.is_available():
+        return torch.accelerator.current_accelerator()
+    return torch.device("cpu")
+    ### END SOLUTION
+
+
+# %% check="current_accelerator_or_cpu"
+devlab.check(current_accelerator_or_cpu)
+
+# %% [markdown]
+# ## `choose_device()`
+#
+# This is the same question, answered by the ladder: CUDA where it is available, else MPS where that is
+# available, else the CPU. Return a `torch.device`.
+#
 # - Nothing else is on this ladder. On a machine whose accelerator is of a third kind (`xpu`, or the simulated
 #   one) the answer is the CPU.
-# - The function is judged on several pretended machines, one after another. One of them has both CUDA and
-#   MPS, which no real machine does. On some, PyTorch was built for CUDA or MPS and cannot use it. The answer
-#   has to fit the machine **at the time of the call**.
+# - As before, the function is judged on pretended machines. One of them has both CUDA and MPS, which no real
+#   machine does. On some, PyTorch was built for CUDA or MPS and cannot use it.
 #
 # Needed: [Two questions about MPS](../notebooks/03_mps.ipynb#Two-questions-about-MPS) and [The
 # ladder](../notebooks/03_mps.ipynb#The-ladder)
@@ -49,32 +74,6 @@ def choose_device() -> torch.device:
 
 # %% check="choose_device"
 devlab.check(choose_device)
-
-# %% [markdown]
-# ## `current_accelerator_or_cpu()`
-#
-# This is the same question, put to `torch.accelerator`. Return the accelerator that is here, **whatever its
-# kind**, and the CPU where there is none. The answer is a `torch.device` in both cases.
-#
-# - The index may be there or not, as long as that device exists.
-# - Where PyTorch was *built* for an accelerator and the machine has none, the answer is the CPU.
-# - As before, the function is judged on pretended machines, and has to ask anew at every call.
-#
-# Needed: [One door](../notebooks/03_mps.ipynb#One-door)
-
-
-# %% exercise="current_accelerator_or_cpu"
-def current_accelerator_or_cpu() -> torch.device:
-    """Return the accelerator that is here, of any kind, else the CPU."""
-    ### BEGIN SOLUTION
-    if torch.accelerator.is_available():
-        return torch.accelerator.current_accelerator()
-    return torch.device("cpu")
-    ### END SOLUTION
-
-
-# %% check="current_accelerator_or_cpu"
-devlab.check(current_accelerator_or_cpu)
 
 # %% [markdown]
 # ## `supported_dtype(dtype, device)`

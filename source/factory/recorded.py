@@ -210,10 +210,8 @@ def hardware(measured: list[Recording]) -> str:
         ["between two of them", _bytes(CUDA_LIKE.peer), *(chip.between for chip in CHIPS)],
     ]
     remark = (
-        "Peaks in 16 bits are those for ordinary matrices; for its newer GPUs NVIDIA also names twice as "
-        "much, for matrices in which two of every four numbers are zero. NVIDIA gives PCIe and "
-        "NVLink for both directions together, and a transfer has one, so both stand here at half. A dash is "
-        "what was not published, or not recorded."
+        "Peaks in 16 bits are without sparsity. NVIDIA gives PCIe and NVLink for both directions together, "
+        "and they stand here at half. A dash is what was not published, or not recorded."
     )
     return _table({chip.name: chip.source + chip.transfer_source for chip in CHIPS}, measured, rows, remark)
 

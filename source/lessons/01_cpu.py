@@ -2,14 +2,13 @@
 # # 01 The CPU
 #
 # Every computer has this device, nearly every data set passes through it, and every GPU program is run by it.
-# For large calculations it is the slower one. But it runs nearly every operation that PyTorch has, and in
-# this lesson you see work that it wins.
+# It runs nearly every operation that PyTorch has, and in this lesson you see work that it wins.
 #
 # After this lesson you can say where a new tensor goes and why, how many bytes it takes and how many it keeps
-# alive. You can prepare data so that the code runs on any device. And you know what a CPU is made of, what it
-# is good at, and which work should stay there.
+# alive. You can prepare data so that the code runs on any device, and you know which work should stay on the
+# CPU.
 #
-# **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb).
+# **Takes** about 25 minutes to read, and 25 for the tasks. **Needs** [00 Start here](00_start_here.ipynb).
 
 # %%
 import io
@@ -26,30 +25,29 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% [markdown]
 # ## Where new tensors go
 #
-# You have an accelerator, your own or the simulated one. Below, five lines make new tensors, and none of them
-# mentions a device.
+# Below, five lines make new tensors, and none of them mentions a device.
 
 # %% facts=["C1"]
 guess = devlab.predict("How many of the five will be on the accelerator?", 0, 3, 5)
 
 # %% facts=["C1"]
-new = {
-    "torch.zeros(2, 3)": torch.zeros(2, 3),
-    "torch.tensor([1.5, 2.5])": torch.tensor([1.5, 2.5]),
-    "torch.arange(4)": torch.arange(4),
-    "torch.randn(2, 3)": torch.randn(2, 3),
-    "torch.nn.Linear(3, 2).weight": torch.nn.Linear(3, 2).weight,
-}
-for code, x in new.items():
-    print(f"{code:<30} {x.device}")
-
-there = sum(x.device.type != "cpu" for x in new.values())
+lines = (
+    "torch.zeros(2, 3)",
+    "torch.tensor([1.5, 2.5])",
+    "torch.arange(4)",
+    "torch.randn(2, 3)",
+    "torch.nn.Linear(3, 2).weight",
+)
+there = 0
+for line in lines:
+    x = eval(line)
+    there += x.device.type != "cpu"
+    print(f"{line:<30} {x.device}")
 guess.was(there)
 
 # %% [markdown] facts=["C1"]
-# **Creation defaults to the CPU**, models included, whatever else is in the machine. PyTorch does not look
-# for a better place, and that is a kindness: the same line does the same thing on every computer. To make a
-# tensor elsewhere, say so when you make it:
+# **Creation defaults to the CPU**, models included, whatever else is in the machine. That is a kindness: the
+# same line does the same thing on every computer. To make a tensor elsewhere, say so when you make it:
 
 # %% facts=["C1"]
 print(torch.zeros(2, 3, device=device).device)
@@ -57,35 +55,32 @@ print(torch.zeros(2, 3, device=device).device)
 # %% [markdown]
 # ## A default is a setting
 #
-# A default is what happens when you say nothing, and another part of the program may have said something
-# before you. The default device can be changed for a block, or for the rest of the program with
-# `torch.set_default_device`. Here are five other lines, inside such a block. See which of them it moves.
+# The default device can be changed for a block, or for the rest of the program with
+# `torch.set_default_device`. Here are five lines inside such a block. See which of them it moves.
 
 # %% facts=["C1"]
 here = torch.zeros(2)  # made outside of the block, on the CPU
 
 with torch.device(device):
-    inside = {
-        "torch.zeros(2)": torch.zeros(2),
-        "torch.as_tensor(here)": torch.as_tensor(here),
-        "torch.zeros_like(here)": torch.zeros_like(here),
-        "here * 2": here * 2,
-        "torch.from_numpy(np.ones(2))": torch.from_numpy(np.ones(2)),
-    }
-for code, x in inside.items():
-    print(f"{code:<30} {x.device}")
+    print("the default is", torch.get_default_device(), "\n")
+    for line in (
+        "torch.zeros(2)",
+        "torch.as_tensor(here)",
+        "torch.zeros_like(here)",
+        "here * 2",
+        "torch.from_numpy(np.ones(2))",
+    ):
+        print(f"{line:<30} {eval(line).device}")
 
 # %% [markdown] facts=["C1"]
 # The setting decides for tensors that are made *from nothing*, or from Python numbers. `zeros_like` and
 # arithmetic stay with the tensor that they started from, and `from_numpy` wraps memory that NumPy already
-# has, which no setting can move. The surprise is the second line: `torch.tensor` and `torch.as_tensor` follow
-# the setting even when you hand them a tensor that is on the CPU already.
+# has. The surprise is the second line: `torch.tensor` and `torch.as_tensor` follow the setting even when you
+# hand them a tensor that is on the CPU already.
 #
-# So a line that names no device means *on the CPU* only as long as the setting is what it was at the start.
-# In a notebook of your own you know that. In a function that others call you do not, so there, name the
-# device.
-#
-# The dtype has a default of its own, and the numbers have a say in it too:
+# So a line that names no device means *on the CPU* only as long as nobody has changed the setting. In a
+# function that others call, name the device. The dtype has a default of its own, and the numbers have a say
+# in it too:
 
 # %% facts=["C1"]
 print(torch.tensor([[1.5, 2.0]]).dtype)
@@ -94,10 +89,9 @@ print(torch.tensor([[1, 2.0]]).dtype)
 print(torch.from_numpy(np.array([[1.5, 2.0]])).dtype)
 
 # %% [markdown] facts=["C1"]
-# Python's ints become `int64`. A single float among them, even 2.0, makes all of them `float32`, which is the
-# default dtype and also a setting. NumPy's floats are `float64` unless told otherwise. A column that is read
-# as Python ints today gives you `int64`, and with the first 2.5 in it tomorrow it gives you `float32`. When
-# the dtype matters, state it.
+# Python's ints become `int64`. A single float among them makes all of them `float32`, which is the default
+# dtype and also a setting. NumPy's floats are `float64` unless told otherwise. When the dtype matters, state
+# it.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_load_table):** `load_table`, which returns the same device and
 # dtype whatever the two settings are.
@@ -105,13 +99,8 @@ print(torch.from_numpy(np.array([[1.5, 2.0]])).dtype)
 # %% [markdown]
 # ## System memory
 #
-# The CPU's memory is the ordinary memory of the computer, in which Python's lists, NumPy's arrays and your
-# browser live. So other libraries in your program, such as NumPy, can use a CPU tensor's memory without a
-# copy. Below, NumPy makes an array of three zeros, PyTorch wraps it, and then *NumPy* writes a 7 into its
-# array.
-
-# %% facts=["C2"]
-guess = devlab.predict("What does the tensor show?", "0, 0, 0", "0, 7, 0")
+# The CPU's memory is the ordinary memory of the computer, in which Python's lists and NumPy's arrays live.
+# Below, NumPy makes an array, PyTorch makes a tensor of it, and then *NumPy* writes into its array.
 
 # %% facts=["C2"]
 array = np.zeros(3)
@@ -119,11 +108,10 @@ wrapped = torch.from_numpy(array)
 
 array[1] = 7.0
 print(wrapped)
-guess.was("0, 7, 0" if wrapped[1] == 7 else "0, 0, 0")
 
 # %% [markdown] facts=["C2"]
-# It is one memory with two names. (Lesson 06 is about what to do with this, and what can go wrong.) Now the
-# same wish from the other side, for a tensor in the accelerator's memory:
+# The tensor shows the 7: it is one memory with two names, and lesson 06 is about what can go wrong. Now the
+# same wish for a tensor in the accelerator's memory:
 
 # %% facts=["C2"]
 try:
@@ -133,46 +121,36 @@ except TypeError as error:
 
 # %% [markdown] facts=["C2"]
 # NumPy cannot see that memory. The message calls the computer's own memory *host memory*. **CPU tensors live
-# in system memory**, with everything else that you run, and that is where almost every other library expects
-# its data.
+# in system memory**, and that is where almost every other library expects its data.
 
 # %% [markdown] facts=["C2"]
 # ## How many bytes
 #
-# Memory is the first thing that you run out of, so learn to count it. A tensor knows how many elements it
-# has, and its dtype knows how many bytes one of them takes.
+# Memory is the first thing that you run out of. A tensor knows how many elements it has, and its dtype knows
+# how many bytes one of them takes.
 
 # %% facts=["C2"]
 images = torch.zeros(32, 3, 224, 224)  # a batch of 32 colour pictures
 print(f"{images.numel():,} elements\n")
 
-for dtype in [
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.int64,
-    torch.uint8,
-    torch.bool,
-]:
+for dtype in [torch.float64, torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool]:
     print(f"{dtype!s:<16} {dtype.itemsize} bytes an element")
 
 # %% [markdown] facts=["C2"]
-# About 19 MB in `float32`, and nothing has been computed yet. The dtype is the factor that you can choose.
-# Pictures usually come from a file as `uint8`, and turning them into `float32` makes them four times as big,
-# which is worth knowing before you send them anywhere. A `bool` takes a whole byte to say yes or no. A Python
-# list of floats is far bigger still: on a 64-bit machine each float in it is an object of 24 bytes, with a
-# pointer of 8 bytes to it, where a `float32` tensor takes 4.
+# About 19 MB in `float32`, and nothing has been computed yet. Pictures usually come from a file as `uint8`,
+# and turning them into `float32` makes them four times as big. A `bool` takes a whole byte to say yes or no.
+# A Python list of floats is far bigger still: on a 64-bit machine each float is an object of 24 bytes, with a
+# pointer of 8 bytes to it.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_tensor_bytes):** `tensor_bytes`, for tensors of any dtype and
 # shape.
 
 # %% [markdown]
-# ## A view keeps the whole storage
+# ## What a view takes
 #
 # Now take one picture out of the batch. `images[5]` is a *view*: it copies nothing and looks at a part of the
-# memory that is already there, its **storage**. One picture has 602,112 bytes. Suppose that you save it to a
-# file, with `torch.save`. (The cell writes to memory in place of a file, and counts the bytes.)
+# memory that is already there, its **storage**. One picture has 602,112 bytes. Suppose that you save it with
+# `torch.save`. The cell counts the bytes that a file would have.
 
 # %% facts=["C2"]
 guess = devlab.predict(
@@ -198,10 +176,9 @@ guess.was("as large as all 32 pictures" if saved(one) > 1e7 else "as large as on
 
 # %% [markdown] facts=["C2"]
 # `torch.save` writes the storage, because several tensors may share it and are to share it again when they
-# are loaded. The same holds in memory: the view shows one picture, and the storage behind it holds all 32. As
-# long as anything refers to a storage, all of it stays. `del images` would remove a name and not the memory,
-# for `one` still needs it. A list of small views, kept from every batch, keeps every batch. `clone()` takes
-# what you want and lets the rest go.
+# are loaded. The same holds in memory: as long as anything refers to a storage, all of it stays. `del images`
+# would remove a name and not the memory, for `one` still needs it. A list of small views, kept from every
+# batch, keeps every batch. `clone()` takes what you want and lets the rest go.
 #
 # It can also be the other way round. `expand` shows the same memory many times:
 
@@ -216,17 +193,14 @@ del images, one
 
 # %% [markdown] facts=["C2"]
 # The step to the next row is 0, so three numbers look like three thousand. There are two questions, then: how
-# many bytes the elements *would* take side by side, and how many bytes *are* there, in the storage, which is
-# `tall.untyped_storage()`. (A tensor's `nbytes` is a number. A storage has an `nbytes` as well, but there it
-# is a method and wants its parentheses.) Each question has the same answer on every device.
+# many bytes the elements *would* take side by side, and how many bytes *are* there, in
+# `tall.untyped_storage()`. A tensor's `nbytes` is a number; a storage's is a method.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_storage_bytes):** `storage_bytes`, which answers the second
 # question in bytes.
 
 # %% [markdown] facts=["C4"]
 # ## Data arrives here first
-#
-# ![Files, the network, NumPy arrays and Python lists lead to the CPU, which decodes, shuffles, cuts, pads, prints and saves; from the CPU, minibatches go to the accelerator, and a loss or a metric comes back](drawing:data_arrives_at_the_cpu)
 #
 # Here is a very small file: flats, their prices, and a column in which floor 1 was written for all of them.
 
@@ -244,13 +218,9 @@ flats = torch.from_numpy(np.loadtxt(io.StringIO(file), delimiter=",", skiprows=1
 print(flats)
 
 # %% [markdown] facts=["C4"]
-# Follow the data: bytes on a disk, text, NumPy's numbers, a tensor in system memory. All these steps are the
-# CPU's, which reads files, unpacks pictures and splits text into words. Only at the end is there something
-# that an accelerator could take. **Data loads into CPU memory first, and then it moves.** (Special libraries
-# read files straight into a GPU's memory. You will know if you use one.)
-#
-# PyTorch's own loader works like that, although an accelerator is present. The next cell moves the whole file
-# to the device, batch by batch.
+# Bytes on a disk, text, NumPy's numbers, a tensor in system memory: all these steps are the CPU's. **Data
+# loads into CPU memory first, and then it moves.** PyTorch's own loader works like that. The next cell moves
+# the whole file to the device, batch by batch.
 
 # %% facts=["C4"]
 guess = devlab.predict("How many bytes will it transfer?", 16, 64, 128)
@@ -271,13 +241,8 @@ guess.was(log.bytes_moved)
 
 # %% [markdown] facts=["C4"]
 # Moving is your line, and there is one natural place for it: right after the loader, one batch at a time, so
-# that a data set far bigger than the accelerator's memory can pass through. `devlab.watch()` has counted the
-# transfers: four rows of three features and a price, 4 bytes each, so every number of the file was
-# transferred once.
-#
-# **How much memory?** System memory has to hold the data set, what the loader has at hand, and twice your
-# model: while you load a file of weights in the usual way, the model and the file's tensors are in memory
-# side by side.
+# that a data set far bigger than the accelerator's memory can pass through. `devlab.watch()` has counted four
+# rows of three features and a price, 4 bytes each, so every number of the file was transferred once.
 
 # %% [markdown] facts=["C4"]
 # ## Where is this batch
@@ -294,9 +259,9 @@ print("inputs[1].age", batch["inputs"][1]["age"].device)
 
 # %% [markdown] facts=["C4"]
 # `age` sits in a dict in a list in a dict, and the line that moved the batch stopped one layer too early. A
-# model that gets this batch stops with the error that you met in lesson 00, in the middle of its `forward`,
-# far from the line that forgot. To ask *on which devices is this batch?* you need a function that looks into
-# every container, at any depth, and therefore calls itself. This one counts strings:
+# model that gets this batch stops in the middle of its `forward`, far from the line that forgot. To ask *on
+# which devices is this batch?* you need a function that looks into every container and therefore calls
+# itself. This one counts strings:
 
 
 # %%
@@ -314,8 +279,6 @@ def count_texts(value):
 print(count_texts(["a", {"b": ("c", 3)}, [["d"]], None]))
 
 # %% [markdown] facts=["C4"]
-# The keys of a dict are not counted, its values are. Everything else adds 0.
-#
 # **[Exercise](../exercises/01_cpu.ipynb#task_places):** `places`, which has the same shape and collects
 # devices.
 
@@ -323,9 +286,8 @@ print(count_texts(["a", {"b": ("c", 3)}, [["d"]], None]))
 # ## Prepare, then move
 #
 # Look at the flats again: areas around 100, rooms around 4, prices in the hundreds. Networks learn badly from
-# columns of such different size, so the CPU brings them to a common scale first, once, before training. One
-# way is to map each column to the range from 0 to 1: subtract its smallest number, and divide by the distance
-# from the smallest to the largest.
+# columns of such different size, so the CPU brings them to a common scale first. One way is to map each
+# column to the range from 0 to 1:
 
 # %% facts=["C3"]
 low, high = flats.amin(0), flats.amax(0)
@@ -335,11 +297,10 @@ print("high ", high)
 print((flats - low) / (high - low))
 
 # %% [markdown] facts=["C3"]
-# `amin(0)` runs down the rows and leaves one number for each column. In the `floor` column all numbers are
-# equal, the distance is 0, and 0 / 0 is `nan`, *not a number*. One `nan` in a batch is usually enough to turn
-# all weights of a network into `nan` at the next training step, and no error is raised on the way.
-#
-# A constant column tells the network nothing, so it may as well be zeros. For that it can be divided by 1:
+# In the `floor` column all numbers are equal, and 0 / 0 is `nan`, *not a number*. One `nan` in a batch is
+# usually enough to turn all weights of a network into `nan` at the next training step, and no error is raised
+# on the way. A constant column tells the network nothing, so it may as well be zeros. For that it can be
+# divided by 1:
 
 # %% facts=["C3"]
 width = high - low
@@ -349,8 +310,7 @@ print((flats - low) / torch.where(width == 0, 1, width))
 # ## Helpers follow the data
 #
 # A *helper tensor* is one that a function makes for its own use. Here is the same scaling, written with a
-# helper tensor of ones. On the CPU it gives the right numbers. Then it is given a table that is already on
-# the accelerator:
+# helper tensor of ones, and given a table that is already on the accelerator:
 
 
 # %% facts=["C3", "C1"]
@@ -367,7 +327,7 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["C3", "C1"]
-# The error came at `torch.where`. Decide whether that is the line to mend, and then ask for a second opinion:
+# Decide whether `torch.where` is the line to mend, and then ask for a second opinion:
 
 # %% facts=["C3", "C1"]
 try:
@@ -376,12 +336,9 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["C3", "C1"]
-# `torch.where` stops, and the culprit is the line above it: `torch.ones` makes its tensor from nothing, so it
-# went to the CPU. (`width` is *no longer there* because it was the function's own, and the function has
-# ended.) If you test on the CPU alone, you never see this bug. It is there all the same.
-#
-# There is a second bug in the line that makes `ones`, and this one shows on the CPU. Compare what becomes of
-# a table in half precision:
+# The culprit is the line above: `torch.ones` makes its tensor from nothing, so it went to the CPU. If you
+# test on the CPU alone, you never see this bug. There is a second one in the same line, and it shows on the
+# CPU. Compare what becomes of a table in half precision:
 
 # %% facts=["C3"]
 half = flats.to(torch.float16)
@@ -391,10 +348,9 @@ print("half / a Python number: ", (half / 1.0).dtype)
 
 # %% [markdown] facts=["C3"]
 # The helper tensor was `float32`, so the result became `float32`: it takes twice the memory, and the next
-# layer, which expects half precision, refuses it. A Python number has no device, and where it meets a tensor
-# of floats, it takes the dtype of that tensor. (A tensor of integers times 2.5 becomes `float32`.) That is
-# why the plain `1` above fits everywhere, and why it is worth asking of each helper tensor *does this have to
-# be a tensor at all?* If it must, make it from the data: `torch.ones_like(width)`.
+# layer refuses it. A Python number has no device, and where it meets a tensor of floats, it takes the dtype
+# of that tensor. So ask of each helper tensor *does this have to be a tensor at all?* If it must, make it
+# from the data: `torch.ones_like(width)`.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_standardize):** `standardize`, the other common scale: mean 0
 # and standard deviation 1 in each column, for any device and any floating dtype.
@@ -402,12 +358,14 @@ print("half / a Python number: ", (half / 1.0).dtype)
 # %% [markdown] facts=["C3"]
 # ## Inside a CPU
 #
+# This section explains why a CPU is as fast as it is. You may leave it out and go on with [what the CPU is
+# good at](#What-the-CPU-is-good-at).
+#
 # ![A CPU with four cores. Each core has a unit that works on eight numbers at once, and caches of its own; below them is a cache that all cores share, and outside of the chip is the system memory, in pages of 4 KiB, behind a connection of 51 GB/s](drawing:inside_a_cpu)
 #
-# A CPU has a few **cores**, and each of them runs a program of its own. Each core has vector units, which
-# apply one instruction to several numbers at once, and small, fast memories, the **caches**, which keep what
-# was used last. Behind them all is the system memory. The picture shows the CPU of the reference machine. You
-# can ask about your own:
+# A CPU has a few **cores**. Each has vector units, which apply one instruction to several numbers at once,
+# and small, fast memories, the **caches**. The picture shows the CPU of the reference machine. You can ask
+# about your own:
 
 # %% facts=["C3"] tags=["nbval-ignore-output"]
 threads = torch.get_num_threads()
@@ -417,96 +375,84 @@ print("threads that PyTorch uses:   ", threads)
 print("vector instructions in use:  ", torch.backends.cpu.get_cpu_capability())
 
 # %% [markdown] facts=["C3"]
-# A **thread** is one sequence of steps within a program, and at any moment one core runs it. For a large
-# operation PyTorch divides the work among its threads, usually one for each physical core. (The system often
-# counts each core twice, because a core can keep two threads at hand. For arithmetic that gains little. A
-# program may also be allowed fewer cores than the system counts.) You seldom need to change the number, which
-# `torch.set_num_threads` does. Threads that have to share a core wait for each other, and so a `DataLoader`
-# lets PyTorch use one thread in each of its workers.
+# A **thread** is a sequence of instructions. A core runs one thread at a time. For a large operation PyTorch
+# divides the work among its threads, usually one for each physical core; `torch.set_num_threads` changes the
+# number. Threads that have to share a core wait for each other.
 
 # %% [markdown] facts=["C3"]
 # ### Many numbers at once
 #
-# The vector units of most desktop CPUs multiply eight 32-bit floats by eight others in one step and add eight
-# more. (PyTorch calls these instructions `AVX2`. `AVX512`, if you see it above, takes sixteen.) This is where
-# the peak of the reference machine's CPU comes from: 4 cores · 3 · 10⁹ steps a second · 2 units · 8 floats ·
-# 2 operations = 384 · 10⁹ operations a second.
+# The vector units of most desktop CPUs multiply eight 32-bit floats by eight others and add eight more in one
+# step, a *fused multiply-add*. So the peak of the reference machine's CPU is 4 cores · 3 · 10⁹ steps a second
+# · 2 units · 8 floats · 2 operations = 384 · 10⁹ operations a second.
 #
-# A Python loop uses none of this. For each single number the interpreter looks up what `+` means, makes a new
-# object, and stores a pointer to it. Here are 100,000 additions in a Python loop, and the same in PyTorch.
-# (From here to the end of the next section PyTorch gets one thread, so that no other core helps.)
+# A Python loop uses none of this. Each number is an object of its own, which the interpreter has to unpack,
+# add, and pack again. Here are 100,000 additions in a Python loop, and the same in PyTorch, timed by
+# **PyTorch's own stopwatch**, `torch.utils.benchmark.Timer`. It warms up, repeats, waits for the device, and
+# uses one thread unless told otherwise.
 
 # %% facts=["C3"]
 guess = devlab.predict("About how many times as fast as the Python loop is the tensor?", 3, 30, 300)
 
 # %% facts=["C3"] tags=["nbval-ignore-output"]
+from torch.utils.benchmark import Timer
+
 x = torch.arange(100_000.0)
 values = x.tolist()
-torch.set_num_threads(1)
 
-loop = devlab.time_op(lambda: [value + 1 for value in values], "cpu", repeats=5, show=False).median
-tensor = devlab.time_op(lambda: x + 1, "cpu", show=False).median
+loop = Timer("[value + 1 for value in values]", globals={"values": values}).blocked_autorange().median
+tensor = Timer("x + 1", globals={"x": x}).blocked_autorange().median
 print(f"measured on this CPU: the loop {loop * 1e6:.0f} µs, the tensor {tensor * 1e6:.0f} µs")
 print(f"the tensor is {loop / tensor:.0f} times as fast")
 guess.was_about(loop / tensor)
 
 # %% [markdown] facts=["C3"]
-# So before you send slow code to a GPU, check whether it is a loop over single numbers. Written as one
-# operation on a tensor, it may be quick enough where it is.
+# So before you send slow code to a GPU, check whether it is a loop over single numbers.
 
 # %% [markdown] facts=["C2", "C3"]
 # ### Caches and pages
 #
-# A core can add far faster than the system memory delivers. What was used a moment ago is still in a cache,
-# as long as it fits. (The last cache of Intel's Core i7-13700K, a desktop CPU, holds 30 MB, by Intel's
-# product page.) The cell adds 1 to every number of a tensor, again and again, and prints how many bytes a
-# second went in and out.
+# What was used a moment ago is still in a cache, as long as it fits. The last cache of a desktop CPU holds
+# some tens of megabytes; that of Intel's Core i7-13700K has 30, by Intel's product page. The cell adds 1 to
+# every number of a tensor, again and again, and prints how many bytes a second went in and out.
 
 # %% facts=["C3"]
-guess = devlab.predict(
-    "How many times the rate for a tensor of 256 MB is the rate for one of 1 MB?", 1, 3, 30
-)
+guess = devlab.predict("Bytes per second: a tensor of 1 MB ÷ a tensor of 256 MB?", 1, 3, 30)
 
 # %% facts=["C3"] tags=["nbval-ignore-output"]
 rates = []
 for megabytes in (1, 256):
     x = torch.zeros(megabytes * 250_000)
-    seconds = devlab.time_op(lambda x=x: x.add_(1), "cpu", repeats=5, show=False).median
+    seconds = Timer("x.add_(1)", globals={"x": x}).blocked_autorange().median
     rates.append(2 * x.nbytes / seconds / 1e9)
     print(f"{megabytes:4} MB {rates[-1]:6.1f} GB/s, measured on this CPU")
 guess.was_about(rates[0] / rates[1])
-torch.set_num_threads(threads)
 del x
 
 # %% [markdown] facts=["C2", "C3"]
-# Two more facts about memory matter later. It is fetched in fixed pieces, in **lines** of 64 bytes on most
-# CPUs and in pieces of 32 bytes or more on NVIDIA's GPUs, so numbers that lie side by side are read faster
-# than scattered ones on both. And the operating system hands it out in **pages**, of 4096 bytes on most
-# machines, and only when a program first writes to them, which is one reason why the first use of anything is
-# no measurement. The system may also move a page without telling your program. (That is why lesson 00 called
-# such memory *pageable*.)
+# Memory is fetched in fixed pieces, called **lines**, of 64 bytes on most CPUs. NVIDIA's GPUs fetch 32 bytes
+# or more. So numbers that lie side by side are read faster than scattered ones on both, and for convolutions
+# `x.to(memory_format=torch.channels_last)` puts the colours of a point side by side. The operating system
+# hands memory out in **pages**, of 4096 bytes on most machines, and only when a program first writes to them,
+# which is one reason why the first use of anything is no measurement.
 
 # %% [markdown] facts=["C3"]
-# ### What the CPU is good at
-#
-# A core guesses which way an `if` will go, works ahead on that guess, and is usually right. It fetches what a
-# program will probably read next. All this serves one aim: a *single* chain of steps, each of which depends
-# on the last, should reach its end soon.
+# ## What the CPU is good at
 #
 # | work | why the CPU |
 # |---|---|
 # | **preparing data** | files, text and pictures are there already, and each record is different |
 # | **small models** | the work is done before an accelerator has been told about it |
-# | **debugging** | errors come at once, at the line that caused them, in plain words |
-# | **what the accelerator lacks** | Apple's GPUs have no `float64`; now and then a kernel is missing |
+# | **debugging** | errors come at once, at the line that caused them |
+# | **what the accelerator lacks** | Apple's GPUs have no `float64`; now and then an operator is missing |
 #
-# The third row deserves an example. A table of 4 word vectors is asked for word number 9:
+# The third row deserves an example. A model knows 4 classes, and one of the labels is 7:
 
 # %% facts=["C3"]
-vectors = torch.randn(4, 2)
-words = torch.tensor([0, 3, 9])
+scores = torch.randn(3, 4)
+labels = torch.tensor([0, 3, 7])
 try:
-    torch.nn.functional.embedding(words, vectors)
+    torch.nn.functional.cross_entropy(scores, labels)
 except IndexError as error:
     print(error)
 
@@ -514,48 +460,43 @@ except IndexError as error:
 # A plain message, at the right line, and the notebook goes on. On an NVIDIA GPU the same mistake says
 # *device-side assert triggered*, often at some later and innocent line, and after it no CUDA call works in
 # that process, which has to be restarted. So a good first step with a puzzling GPU error is to run the
-# failing batch once on the CPU. (Lesson 07 lets it happen.)
+# failing batch once on the CPU.
 
 # %% [markdown] facts=["V2"]
 # ## When the CPU wins
 #
-# You know from lesson 00 that a launch takes as long for little work as for much. So the question is how much
-# work one launch buys. Multiplying two n × n matrices takes 2 n³ operations. Some arithmetic for the
-# reference machine of lesson 00 shows at which n it is worth sending the work away. These figures are
-# modelled.
+# A launch takes as long for little work as for much. So the question is how much work one launch buys.
+# Multiplying two n × n matrices takes 2 n³ operations. Some arithmetic for the reference machine of lesson
+# 00, modelled, shows at which n it is worth sending the work away.
 
 # %% facts=["V2"]
+sizes = (8, 32, 128, 512, 1024, 2048)
 guess = devlab.predict(
-    "On the reference machine, with the matrices in the CPU's memory: which is the smallest of these n at "
-    "which the accelerator is faster, transfers included?",
-    32,
-    128,
-    512,
-    2048,
+    "On the reference machine: the smallest n at which the accelerator wins, three transfers included?",
+    *sizes,
 )
 
 # %% facts=["V2"]
 from devlab.sim.specs import CUDA_LIKE, HOST
 
-print("                    µs on the    µs on the  µs there, with")
-print("   n     operations       CPU  accelerator   the transfers  faster")
-pays = []
-for n in (8, 32, 128, 512, 2048):
+print("   n     CPU   accelerator   with transfers   µs (modelled)")
+wins = []
+for n in sizes:
     operations, size = 2 * n**3, 4 * n**2
     cpu = HOST.call + operations / HOST.rate
     accelerator = CUDA_LIKE.product + CUDA_LIKE.shortest + operations / CUDA_LIKE.rate
-    moved = accelerator + 3 * (CUDA_LIKE.launch + CUDA_LIKE.shortest + size / CUDA_LIKE.pageable)
-    pays += [n] if moved < cpu else []
-    faster = "CPU" if cpu < accelerator else "accelerator" if moved < cpu else "depends on where the data is"
-    print(f"{n:4} {operations:14,} {cpu * 1e6:9.0f} {accelerator * 1e6:12.0f} {moved * 1e6:15.0f}  {faster}")
-guess.was(pays[0])
+    transfer = CUDA_LIKE.launch + CUDA_LIKE.shortest + size / CUDA_LIKE.pageable
+    moved = accelerator + 3 * transfer  # two matrices there, one back
+    print(f"{n:4} {cpu * 1e6:7.0f} {accelerator * 1e6:13.0f} {moved * 1e6:16.0f}")
+    if moved < cpu:
+        wins.append(n)
+guess.was(wins[0])
 
 # %% [markdown] facts=["V2"]
 # With 8 × 8 matrices, a processor that calculates 21 times as fast takes ten times as long: it spends its
-# time being told what to do. With 2048 × 2048 it wins by far, and still by a factor of three with the
-# transfers. **Small work belongs to the CPU.** In between it depends on where the data is already. Where
-# exactly the lines run depends on the machine. This is what was measured on an H200, beside a CPU that used
-# one thread:
+# time being told what to do. With 2048 × 2048 it wins by far. **Small work belongs to the CPU.** In between
+# it depends on where the data is already, and on the machine. This is what was measured on an H200, beside a
+# CPU that used one thread:
 #
 # | n | CPU | H200, measured | each transfer there |
 # |---|---|---|---|
@@ -564,37 +505,34 @@ guess.was(pays[0])
 # | 512 | {measured:crossover:matrix product, float32, 512 x 512:cpu} | {measured:crossover:matrix product, float32, 512 x 512:device} | {measured:crossover:matrix product, float32, 512 x 512:transfer} |
 # | 2048 | {measured:crossover:matrix product, float32, 2048 x 2048:cpu} | {measured:crossover:matrix product, float32, 2048 x 2048:device} | {measured:crossover:matrix product, float32, 2048 x 2048:transfer} |
 #
-# A large accelerator and a faster slot move the lines: here n = 512 is enough, even with two transfers there
-# and one back. In lesson 07 you measure your own.
+# Here n = 512 is enough, even with the transfers. In lesson 07 you measure your own.
 
 # %% [markdown] facts=["V2"]
 # ### Branching work
 #
-# The second kind of work is worse for the accelerator. Take a number. If it is even, halve it, otherwise
-# triple it and add 1, and repeat this until it is 1. Each step must *know* the last result before it can
-# choose the next operation, and it is the CPU that runs your `if`. With the number on the accelerator, the
-# CPU has to ask before each step: is the number above 1, and is it even? Every such question is a transfer
-# and a wait for it.
+# The second kind of work is worse for the accelerator. Take a number on it. If it is even, halve it,
+# otherwise triple it and add 1, and repeat this until it is 1. It is the CPU that runs your `while` and your
+# `if`.
 
 # %% facts=["V2"]
-guess = devlab.predict("How many questions does the CPU ask until the number 27 has become 1?", 23, 63, 223)
+guess = devlab.predict("How many transfers does each step take?", 0, 1, 2)
 
 # %% facts=["V2"]
-x = torch.tensor(27, device=device)
+x, steps = torch.tensor(27, device=device), 0
 
 with devlab.watch() as log:
     while x > 1:
         x = x // 2 if x % 2 == 0 else 3 * x + 1
+        steps += 1
 
-print("questions, each a transfer:", log.transfers)
-guess.was(log.transfers)
+print(f"{steps} steps, {log.transfers} transfers")
+guess.was_about(log.transfers / steps)
 
 # %% [markdown] facts=["V2"]
-# At each step the accelerator is given a few operations on one number, and the CPU stands waiting for a yes
-# or no. A bigger accelerator does not help, because there is never more than one small thing to do. A Python
-# integer on the CPU needs none of those transfers. Parsing text, walking trees, anything that decides at
-# every step is like this. **Branching work belongs to the CPU**, unless the same step can be taken for many
-# numbers at once:
+# At each step the CPU asks twice, and each time it stands waiting for a yes or no. A bigger accelerator does
+# not help, because there is never more than one small thing to do. Parsing text, walking trees, anything that
+# decides at every step is like this. **Branching work belongs to the CPU**, unless the same step can be taken
+# for many numbers at once:
 
 # %% facts=["V2"]
 x = torch.arange(1, 1001, device=device)
@@ -606,8 +544,7 @@ print("a step for", x.numel(), "numbers, transfers:", log.transfers)
 
 # %% [markdown] facts=["V2"]
 # The third kind is **work that is not supported**: strings, Python objects, a dtype or an operation that this
-# accelerator does not have. There the CPU wins because it is the only one in the race. You bring the data to
-# the CPU, do that one thing, and send the result back. Lesson 03 does so in code.
+# accelerator does not have. There the CPU is the only one in the race, as lesson 03 shows in code.
 
 # %% [markdown]
 # ## What to keep
@@ -618,9 +555,9 @@ print("a step for", x.numel(), "numbers, transfers:", log.transfers)
 #   alive.
 # - Data loads on the CPU, is prepared there, and moves batch by batch. Look into every container.
 # - Make helpers from the data, or use a Python number. `torch.ones(n)` is on the CPU and `float32`.
-# - A CPU has few cores, each with vector units and caches. One operation on a tensor uses the vector units; a
-#   Python loop does not. What fits into a cache, and lies side by side, is fast.
+# - One operation on a tensor uses a CPU's vector units; a Python loop does not. What fits into a cache is
+#   fast.
 # - Small, branching or unsupported work is faster on the CPU, or possible there alone.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/01_cpu.ipynb), five functions.
-# **Then:** [02 CUDA](02_cuda.ipynb), the accelerator that most programs are written for.
+# **Now do it:** [the exercises of this lesson](../exercises/01_cpu.ipynb), five functions. **Then:** [02
+# CUDA](02_cuda.ipynb), the accelerator that most programs are written for.

@@ -2,10 +2,9 @@
 # # 02 CUDA
 #
 # CUDA is NVIDIA's platform for general work on a GPU, and `cuda` is PyTorch's name for such a GPU. AMD's GPUs
-# answer to the same name: a PyTorch that is built for ROCm, AMD's counterpart of CUDA, calls them `cuda` as
-# well, so that one program runs on both. The name is easy to type, but it leaves three questions open: which
-# of several GPUs it means, whether there is one at all, and what happens to the tensors that are somewhere
-# else.
+# answer to the same name, with a PyTorch that is built for ROCm, AMD's counterpart of CUDA. The name leaves
+# three questions open: which of several GPUs it means, whether there is one at all, and what happens to the
+# tensors that are somewhere else.
 #
 # ![The CPU with its own memory beside a GPU with its own memory. Each reads its own memory through a broad link, the GPU at 300 and the CPU at 51 gigabytes a second; the link between the two memories is thin, 12 gigabytes a second at best, and .to copies over it](drawing:gpu_beside_cpu)
 #
@@ -13,8 +12,7 @@
 # no GPU, make tensors where you need them, run a model there, and read the error that every user of a GPU
 # sees sooner or later.
 #
-# **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); [01 The CPU](01_cpu.ipynb)
-# helps.
+# **Takes** about 25 minutes to read, and 30 for the tasks. **Needs** [00 Start here](00_start_here.ipynb).
 
 # %%
 import os
@@ -22,18 +20,14 @@ from collections import Counter
 from copy import deepcopy
 
 import torch
-from torch.nn.functional import cross_entropy
 
 import devlab
 
 device = devlab.start()
 
 # %% [markdown]
-# **What is real here.** The tensors on `device` are real tensors, on your own accelerator where you have one
-# and on the simulated accelerator where you have none. When a cell asks about a machine with three NVIDIA
-# GPUs, that machine is *pretended*, and the text says so. Transfers and bytes are counted, not modelled. One
-# cell takes times, and says whether they are measured or modelled. The figures in the drawing are those of
-# the reference machine from lesson 00.
+# The figures in the drawing are those of the reference machine from lesson 00. When a cell asks about a
+# machine with three NVIDIA GPUs, that machine is *pretended*, and the text says so.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## The name of a GPU
@@ -59,8 +53,8 @@ guess.was("none" if worked == 0 else "all three" if worked == len(names) else "s
 
 # %% [markdown] facts=["G1", "G3"]
 # A `torch.device` is an address on an envelope, and you can write down a street that does not exist. PyTorch
-# looks for the house when it has something to deliver, which is when it makes a tensor there. So the moment
-# of truth comes one line later, and what it prints depends on your machine:
+# looks for the house when it has something to deliver, which is when it makes a tensor there. What the next
+# cell prints depends on your machine:
 
 # %% facts=["G1"] tags=["nbval-ignore-output"]
 try:
@@ -70,11 +64,9 @@ except (AssertionError, RuntimeError) as error:
 
 # %% [markdown] facts=["G1"]
 # These pages were made with a PyTorch that is built for the CPU alone, and the message says so. On a Mac you
-# read the same words, and all is well: a Mac's GPU is called `mps`, and lesson 03 is about it. With an NVIDIA
-# GPU, or with an AMD GPU and a ROCm build, you see `cuda:0`. (With a build for CUDA but no working driver you
-# read a `RuntimeError` about the driver.) The answer `cuda:0` deserves a second look, because the cell asked
-# for `cuda` and the tensor is on `cuda:0`. The accelerator that you work with here does the same with its own
-# name:
+# read the same words, and all is well: lesson 03 is about its GPU. With an NVIDIA or AMD GPU you see
+# `cuda:0`, although the cell asked for `cuda`. The accelerator that you work with here does the same with its
+# own name:
 
 # %% facts=["G1"]
 bare = device.type  # "cuda" with an NVIDIA or AMD GPU, "mps" on a Mac, "sim" for the simulated accelerator
@@ -83,25 +75,23 @@ print("asked for ", bare)
 print("reads back", x.device)
 
 # %% [markdown] facts=["G1", "G3"]
-# The address of a tensor is always complete: **`device="cuda"` makes a tensor on an NVIDIA or AMD GPU, and
-# it reads back with an index, most often as `cuda:0`**. The indices count from 0, and an index selects one
-# GPU of several. (Why the 0? The next section has the answer.) These are all the accelerators of this
-# machine:
+# The address of a tensor is always complete: **`device="cuda"` makes a tensor on an NVIDIA or AMD GPU, and it
+# reads back with an index, most often as `cuda:0`**. The indices count from 0, and an index selects one GPU
+# of several. These are all the accelerators of this machine:
 
 # %% facts=["G3"]
 for index in range(torch.accelerator.device_count()):
     print(torch.zeros(2, device=f"{device.type}:{index}").device)
 
 # %% [markdown] facts=["G3"]
-# If you ask CUDA for an index that is not there, it refuses, with the words *invalid device ordinal*. It
-# never gives you the nearest GPU instead.
+# If you ask CUDA for an index that is not there, it refuses, with the words *invalid device ordinal*.
 
 # %% [markdown] facts=["G2"]
 # ## The current device
 #
-# Why did `cuda` become `cuda:0` and not `cuda:1`? One device of each kind is the **current** one, and a bare
-# name means that one. When a program starts, the current device is number 0. The next cell makes the last one
-# current for the length of a block, and uses the same bare name before, inside and after it:
+# One device of each kind is the **current** one, and a bare name means that one. When a program starts, it is
+# number 0. The next cell makes the last one current for the length of a block, and uses the same bare name
+# before, inside and after it:
 
 # %% facts=["G2"]
 last = torch.accelerator.device_count() - 1
@@ -116,17 +106,9 @@ print("inside", inside.device)
 print("after ", after.device)
 
 # %% [markdown] facts=["G2"]
-# The same line of code made tensors in two places. (With a single GPU there is one place, here and in the
-# next two cells.) So a bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which
-# need not be 0**.
-#
-# For CUDA alone you can write `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for
-# the rest of the program. PyTorch's documentation prefers the block. Programs that train on many GPUs set the
-# device once in each of their processes, and often a library does it for them, so you may never see that
-# line.
-#
-# So two tensors can be made with the same word, and with two GPUs PyTorch refuses to add them: *Expected all
-# tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!*
+# The same line of code made tensors in two places, if your machine has two GPUs. So a bare `"cuda"` is not
+# short for `cuda:0`. It means **the current CUDA device, which need not be 0**, and two tensors that were
+# made with the same word may not meet:
 
 # %% facts=["G2", "E1"]
 try:
@@ -143,8 +125,11 @@ with torch.accelerator.device_index(last):
     print("inside: ", torch.accelerator.current_device_index())
 
 # %% [markdown] facts=["G2"]
-# This asks about the accelerator that PyTorch has chosen, of whatever kind. For CUDA alone there is
-# `torch.cuda.current_device()`.
+# `torch.accelerator` speaks of the accelerator that PyTorch has chosen, of whatever kind. For CUDA alone
+# there are `torch.cuda.current_device()`, the block `with torch.cuda.device(1):`, and
+# `torch.cuda.set_device(1)` for the rest of the program. PyTorch's documentation discourages the last: it
+# prefers the block, and in most cases the variable `CUDA_VISIBLE_DEVICES`, which comes
+# [below](#Hidden-and-renumbered).
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that
 # it means now.
@@ -152,24 +137,24 @@ with torch.accelerator.device_index(last):
 # %% [markdown] facts=["A1", "A2", "A3"]
 # ## Which ones are here
 #
-# `torch.cuda` answers three questions: whether CUDA can be used, how many GPUs there are, and what each one
-# is called. These are the answers of your machine:
+# `torch.cuda` says whether CUDA can be used, how many GPUs there are, and what each one is called and can do.
+# These are the answers of your machine:
 
 # %% facts=["A1", "A2", "A3"] tags=["nbval-ignore-output"]
 print("is_available:", torch.cuda.is_available())
 print("device_count:", torch.cuda.device_count())
 if torch.cuda.is_available():
     print("the current one:", torch.cuda.get_device_name())
+    print(torch.cuda.get_device_properties())
+    print("compute capability:", torch.cuda.get_device_capability())
 
 # %% [markdown] facts=["A1", "A2"]
-# On the machine that made these pages the answers are `False` and `0`. The first two questions raise no error
-# and are safe to ask anywhere, even in a build without CUDA. The third is not: `get_device_name` raises an
-# error where there is no such GPU. `torch.cuda` does not count the simulated accelerator, so the answers are
-# the same with it and without it.
+# The first two questions raise no error and are safe to ask anywhere. The others raise one where there is no
+# such GPU. The **compute capability** is NVIDIA's number for a generation: 7.5 is a T4, 9.0 an H100 or H200.
+# A build of PyTorch has code for some of them, which `torch.cuda.get_arch_list()` names.
 #
-# To see how a machine with several GPUs would answer, we pretend to have one. Inside a `devlab.pretend(…)`
-# block PyTorch answers as if GPUs of these names were installed. **The answers are invented**: behind them
-# stands your CPU.
+# To see how a machine with several GPUs would answer, we pretend to have one. **The answers are invented**:
+# behind them stands your CPU.
 
 # %% facts=["A1", "A2", "A3"]
 three_gpus = devlab.pretend("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")
@@ -185,20 +170,10 @@ for name, count in models.items():
 
 # %% [markdown] facts=["A3"]
 # Two of the three share a **name**, so only the index tells them apart. Pass the index when you ask: without
-# it, `get_device_name()` always names the current device.
-#
-# The name does tell you what the GPU can do. These are the maker's figures, documented and not measured here
-# (a TFLOP/s is a trillion operations a second):
-#
-# | `get_device_name` | memory | the GPU reads it at | float32 arithmetic | documented in |
-# |---|---|---|---|---|
-# | Tesla T4 | 16 GB | 300 GB/s | 8.1 TFLOP/s | NVIDIA's T4 data sheet |
-# | NVIDIA L4 | 24 GB | 300 GB/s | 30.3 TFLOP/s | NVIDIA's L4 data sheet |
-# | NVIDIA H100 PCIe | 80 GB | 2000 GB/s | 51 TFLOP/s | NVIDIA's H100 data sheet |
-#
-# The order of the indices may surprise you. Unless told otherwise, CUDA guesses which GPU is the fastest and
-# makes it number 0, while the tool `nvidia-smi` goes by the slot on the board. With
-# `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment both use the same order.
+# it, `get_device_name()` always names the current device. The order of the indices is CUDA's guess at which
+# GPU is the fastest, while the program `nvidia-smi` goes by the slot on the board. With
+# `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment both use the same order. [Read
+# nvidia-smi](../docs/borrow_a_gpu.md) explains the rest of its table.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_list_gpus):** `list_gpus` pairs each index with its name, and
 # answers without an error where there is no GPU.
@@ -206,64 +181,57 @@ for name, count in models.items():
 # %% [markdown] facts=["G4"]
 # ## The safe choice
 #
-# A program that says `device="cuda"` stops on every machine without such a GPU, so a program asks first and
-# then decides. In the next cell the answer decides about a dtype, on two pretended machines:
+# A program that says `device="cuda"` stops on every machine without such a GPU. The line of lesson 00 asks
+# `torch.accelerator`. Most programs that you will read begin with an older line, **CUDA where it is
+# available, and the CPU elsewhere**, here on two pretended machines:
 
 # %% facts=["G4", "A1"]
 for words, machine in (("three GPUs", three_gpus), ("no GPU", no_gpu)):
     with machine:
-        dtype = torch.float16 if torch.cuda.is_available() else torch.float32
-    print(f"{words} pretended: {dtype}")
+        chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    print(f"{words} pretended: {chosen}")
 
 # %% [markdown] facts=["G4"]
-# The same question decides about the device. Put the two devices in the place of the two dtypes, and you have
-# the line with which nearly every PyTorch program begins: **CUDA where it is available, and the CPU
-# elsewhere.** Below it the program says `device=device`, and the word `"cuda"` does not occur again. (Lesson
-# 03 adds a step for Apple's GPUs.)
-#
-# The line is short, and it goes wrong in two ways. The first is to leave out the parentheses after
-# `is_available`.
+# Below that line the program says `device=device`, and the word `"cuda"` does not occur again. The line goes
+# wrong in two ways. The first is to leave out the parentheses after `is_available`.
 
 # %% facts=["G4", "A1"]
 guess = devlab.predict(
     "Without the parentheses, what does the line choose on a machine without a GPU?",
-    "torch.float16",
-    "torch.float32",
+    "cuda",
+    "cpu",
     "neither, it is an error",
 )
 
 # %% facts=["G4", "A1"]
 with no_gpu:
-    dtype = torch.float16 if torch.cuda.is_available else torch.float32
-guess.was(dtype)
+    chosen = torch.device("cuda" if torch.cuda.is_available else "cpu")
+guess.was(chosen)
 
 # %% [markdown] facts=["A1"]
 # Without its parentheses nothing is asked: `torch.cuda.is_available` is a function, and to Python a function
 # counts as true. On a machine with a GPU the line seems to work.
 #
-# The second way is to ask at the wrong time. In the next cell, the line `HAS_GPU = …` stands for the top of a
-# module: it runs once, on import, on a pretended machine without a GPU. The function is called later, on a
-# pretended machine with three:
+# The second way is to ask at the wrong time. The line `HAS_GPU = …` stands for the top of a module: it runs
+# once, on import. The function is called later, on a pretended machine with three GPUs:
 
 # %% facts=["G4"]
 with no_gpu:
     HAS_GPU = torch.cuda.is_available()  # at import
 
 
-def dtype_to_use():
-    return torch.float16 if HAS_GPU else torch.float32
+def remembered_choice():
+    return torch.device("cuda" if HAS_GPU else "cpu")
 
 
 with three_gpus:
-    print("3 GPUs pretended:", dtype_to_use())
+    print("3 GPUs pretended:", remembered_choice())
 
 # %% [markdown] facts=["G4"]
-# The question was asked on import, and the answer was kept. A test that pretends another machine, as this
-# cell does, then sees the old answer. So ask inside a function, which runs when the program does, and pass
-# the device along as an argument.
+# So ask inside a function, which runs when the program does, and pass the device along as an argument.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu` chooses a device, and
-# asks anew at every call.
+# **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu` makes the older line a
+# function that fits the machine of each call.
 
 # %% [markdown] facts=["A4"]
 # ## Why there is none
@@ -278,10 +246,9 @@ with three_gpus:
 # | Does its **driver** work? | `nvidia-smi` in a terminal prints a table | install it, or a newer one |
 # | Is the GPU **visible** to this process? | `CUDA_VISIBLE_DEVICES` | change it and restart the program |
 #
-# These are the four things from lesson 00, in the same order. Work through them from the top, because often
-# several fail at once: a laptop without a GPU usually has no driver either. To install a build for CUDA, take
-# the command that the selector on pytorch.org makes for your system. Two of the four questions can be asked
-# from here:
+# Work through them from the top, because often several fail at once: a laptop without a GPU usually has no
+# driver either. The command that installs a build for CUDA is on pytorch.org. Two of the four questions can
+# be asked from here:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 print("built for CUDA:      ", torch.version.cuda)
@@ -289,29 +256,26 @@ print("built for ROCm:      ", torch.version.hip)
 print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 # %% [markdown] facts=["A4"]
-# (These pages were built with the variable set to an empty string, on purpose, so that no GPU can change
-# them.) If there is no GPU in your machine, the page [Borrow a GPU for an hour](../docs/borrow_a_gpu.md) says
-# where you can borrow one, free of charge.
+# These pages were built with the variable set to an empty string, so that no GPU can change them. If there is
+# no GPU in your machine, [Borrow a GPU for an hour](../docs/borrow_a_gpu.md) says where you can borrow one,
+# free of charge.
 #
-# The first row is the one most often misread. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak
-# of the *package*: they say the same on a laptop without a GPU as on the largest server. Only
-# `torch.cuda.is_available()` looks at the machine. (One case gets past it. A build contains code for some
-# generations of GPUs, which `torch.cuda.get_arch_list()` names. On a GPU outside these generations the first
-# operation may fail with *no kernel image is available*, and another build is what helps.)
+# The first row is the one most often misread. `torch.version.cuda` speaks of the *package*: it says the same
+# on a laptop without a GPU as on the largest server. Only `torch.cuda.is_available()` looks at the machine.
+# One case gets past it: if the build has no code for the GPU's compute capability, the first operation fails
+# with *no kernel image is available*, and another build is what helps.
 #
-# **With an AMD GPU** the build is one for ROCm: `torch.version.hip` names it, and `torch.version.cuda` is
-# `None` although all is well, so keep that build. The driver's tools are `rocm-smi` and `amd-smi`. GPUs are
-# hidden by `ROCR_VISIBLE_DEVICES` or `HIP_VISIBLE_DEVICES`, and by `CUDA_VISIBLE_DEVICES` too. **On a Mac**
-# none of the four applies, and lesson 03 has its own two questions.
+# **With an AMD GPU** `torch.version.hip` names the build, and `torch.version.cuda` is `None` although all is
+# well. The driver's tool is `amd-smi`, and `HIP_VISIBLE_DEVICES` hides GPUs, too. **On a Mac** none of the
+# four applies, and lesson 03 has its own two questions.
 
 # %% [markdown] facts=["A4", "G3"]
 # ### Hidden and renumbered
 #
-# The last row is the one to check when the first three are fine. `CUDA_VISIBLE_DEVICES` is an environment
-# variable, and often a colleague's script has set it, or the scheduler that shares out the GPUs of a cluster.
-# It decides which GPUs a process can see, and it **renumbers** them in the order in which it lists them. Here
-# is a machine on which `nvidia-smi` lists an H100 as 0, the upper L4 as 1 and the lower L4 as 2.
-# `CUDA_DEVICE_ORDER=PCI_BUS_ID` is set, so that CUDA counts them in the same order.
+# `CUDA_VISIBLE_DEVICES` is an environment variable, and often a colleague's script has set it, or the
+# scheduler that shares out the GPUs of a cluster. It decides which GPUs a process can see, and it
+# **renumbers** them in the order in which it lists them. Here is a machine on which `nvidia-smi` lists an
+# H100 as 0, the upper L4 as 1 and the lower L4 as 2, and CUDA counts them in the same order.
 
 # %% facts=["A4", "G3"]
 guess = devlab.predict(
@@ -322,9 +286,7 @@ guess = devlab.predict(
 )
 
 # %% [markdown] facts=["A4", "G3"]
-# The function below is a model of the variable's rule in plain Python, and not the driver itself. (It leaves
-# out that an entry may also be a GPU's long identifier, such as `GPU-8932f937-…`, and that no GPU may be
-# named twice.)
+# The function below is a model of the variable's rule in plain Python, for entries that are numbers.
 
 
 # %% facts=["A4", "G3"]
@@ -348,13 +310,11 @@ guess.was(visible_gpus(gpus, "2,0")[0])
 
 # %% [markdown] facts=["A4", "G3"]
 # With `"1"` there is one GPU, and its address is `cuda:0`. A program that asks for `cuda:1` fails there,
-# although that GPU *is* number 1 for `nvidia-smi`. With `""` everything is hidden, and so it is with `"-1"`,
-# which is no GPU. `None` means that the variable is not set, and that hides nothing: an empty string is not
-# the same as unset. (In a longer list, everything after an entry that is no GPU is ignored, without a
-# message.)
+# although that GPU *is* number 1 for `nvidia-smi`. With `""` everything is hidden, and so it is with `"-1"`.
+# `None` means that the variable is not set, and that hides nothing.
 #
 # The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first
-# cell, before torch is imported, and restart the notebook's Python (*Kernel*, *Restart Kernel*).
+# cell, before torch is imported, and restart the notebook's Python.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_why_no_cuda):** `why_no_cuda` turns the table into a function
 # that names the first of several causes.
@@ -362,8 +322,8 @@ guess.was(visible_gpus(gpus, "2,0")[0])
 # %% [markdown] facts=["G1", "G3"]
 # ## Made there
 #
-# Back to tensors. You need the numbers from 0 to 999,999 on the accelerator, and there are two ways to say
-# so. Both give the same tensor in the same place. `devlab.watch` counts what each of them does:
+# You need the numbers from 0 to 999,999 on the accelerator. Here are two ways to say so, and `devlab.watch`
+# counts what each of them does:
 
 # %% facts=["G1"]
 with devlab.watch() as log:
@@ -376,21 +336,20 @@ print(f".to(device):   transfers {log.transfers}, bytes moved {log.bytes_moved:,
 
 # %% [markdown] facts=["G1"]
 # The second line wrote eight megabytes into the host's memory and then transferred them. The first let the
-# accelerator write its own numbers. So **give the device to the function that makes the tensor**. Nearly all
-# of them take it. One of the following needs a transfer all the same:
+# accelerator write its own numbers. So **give the device to the function that makes the tensor**. One of the
+# following needs a transfer all the same:
 
 # %% facts=["G1"]
-makers = {
-    "torch.ones(4, device=device)": lambda: torch.ones(4, device=device),
-    "torch.linspace(0, 1, 5, device=device)": lambda: torch.linspace(0, 1, 5, device=device),
-    "torch.randn(4, device=device)": lambda: torch.randn(4, device=device),
-    "torch.tensor([1, 2, 3, 4], device=device)": lambda: torch.tensor([1, 2, 3, 4], device=device),
-    "torch.full((2, 2), 7, device=device)": lambda: torch.full((2, 2), 7, device=device),
-}
-for code, make in makers.items():
+for line in (
+    "torch.ones(4, device=device)",
+    "torch.linspace(0, 1, 5, device=device)",
+    "torch.randn(4, device=device)",
+    "torch.tensor([1, 2, 3, 4], device=device)",
+    "torch.full((2, 2), 7, device=device)",
+):
     with devlab.watch() as log:
-        make()
-    print(f"{code:<44} {log.transfers}")
+        eval(line)
+    print(f"{line:<44} {log.transfers}")
 
 # %% [markdown] facts=["G1"]
 # The numbers of `torch.tensor([1, 2, 3, 4])` are Python's, so they are in the host's memory and have to be
@@ -402,8 +361,8 @@ for code, make in makers.items():
 # %% [markdown] facts=["G1"]
 # ## A model there
 #
-# What does a GPU gain you? Here is a small network for pictures of 28 × 28 points. A model is made on the
-# CPU, and `model.to(device)` transfers all its weights. The pictures are made where they are needed:
+# What does a GPU gain you? A model is made on the CPU, and `model.to(device)` transfers all its weights. The
+# pictures, of 28 × 28 points, are made where they are needed:
 
 # %% facts=["G1"]
 model = torch.nn.Sequential(torch.nn.Linear(784, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)).to(device)
@@ -414,11 +373,8 @@ with devlab.watch() as log:
 print(f"scores {list(scores.shape)} on {scores.device}, transfers {log.transfers}")
 
 # %% [markdown] facts=["G1"]
-# The whole network ran on the accelerator and nothing was transferred, because everything that it needs was
-# there. Its two layers take 3.3 billion operations for the 4096 pictures. The next cell compares the
-# accelerator with a CPU. With a real accelerator all times are measured on your machine. With the simulated
-# one they are modelled: the reference machine's CPU would need 8.7 ms at its peak of 384 billion operations a
-# second, and more in practice.
+# The whole network ran on the accelerator and nothing was transferred. How does the time compare with a
+# CPU's? With a real accelerator the next cell measures both; with the simulated one both are modelled.
 
 # %% facts=["G1"]
 guess = devlab.predict("About how many times as long as the accelerator does the CPU take?", 2, 20, 200)
@@ -444,26 +400,40 @@ guess.was_about(cpu / at_hand)
 
 # %% [markdown] facts=["G1"]
 # The first figure divided by the second is what the accelerator gains; the third shows how much of that is
-# left if the pictures have to come from the host. In the model the accelerator takes a seventeenth of the
-# CPU's time, and the transfer leaves little more than twofold. On a large GPU both effects are stronger: it
-# computes far faster, and then nearly all of the time goes into the transfer. So a GPU is worth having, and
-# placement decides how much of its speed you get. (Lesson 07 is about taking such times.)
+# left if the pictures have to come from the host. On a large GPU both effects are stronger: it computes far
+# faster, and then nearly all of the time goes into the transfer.
+#
+# One setting gains more. NVIDIA's GPUs since Ampere multiply float32 matrices several times as fast if each
+# number may be shortened to 10 bits of fraction, a format called **TF32**. A large product on the H200 ran at
+# {measured:basics:operations/s, 8192 x 8192 product, float32} without and at {measured:basics:operations/s,
+# 8192 x 8192 product, float32 with TF32} with it, measured. PyTorch allows it for convolutions, and for
+# products only if you ask:
+
+# %% facts=["G1"]
+print("products:    ", torch.backends.cuda.matmul.fp32_precision)
+print("convolutions:", torch.backends.cudnn.conv.fp32_precision)
+
+# %% [markdown] facts=["G1"]
+# `torch.backends.cuda.matmul.fp32_precision = "tf32"` asks for it. The older form,
+# `torch.set_float32_matmul_precision("high")`, does the same; a program that mixes the two gets an error.
+# What it costs in digits is in lesson 12.
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
 #
-# In lesson 00 you saw that a tensor on the CPU and one on the accelerator cannot be added. That error comes
-# in three common forms, and it is worth learning to read them. Each of these five operations is given one
-# tensor on the accelerator and one on the CPU:
+# A tensor on the CPU and one on the accelerator cannot be added. That error comes in three common forms, and
+# it is worth learning to read them. Each of these five operations is given one tensor on the accelerator and
+# one on the CPU:
 
 
 # %% facts=["E1", "E2"]
-def attempt(words, operation):
-    """Print where the result is, or what PyTorch says against it."""
-    try:
-        print(f"{words}: works, on {operation().device}\n")
-    except RuntimeError as error:
-        print(f"{words}:\n    {error}\n")
+def attempt(*lines):
+    """Run each line; print where its result is, or what PyTorch says against it."""
+    for line in lines:
+        try:
+            print(f"{line}: works, on {eval(line).device}\n")
+        except RuntimeError as error:
+            print(f"{line}:\n    {error}\n")
 
 
 there = torch.ones(2, 3, device=device)
@@ -471,17 +441,18 @@ here = torch.ones(2, 3)
 rows = torch.tensor([1, 0], device=device)
 labels = torch.tensor([0, 2])
 
-attempt("there + here", lambda: there + here)
-attempt("there @ here.T", lambda: there @ here.T)
-attempt("torch.cat([there, here])", lambda: torch.cat([there, here]))
-attempt("cross_entropy(there, labels)", lambda: cross_entropy(there, labels))
-attempt("here[rows]", lambda: here[rows])
+attempt(
+    "there + here",
+    "there @ here.T",
+    "torch.cat([there, here])",
+    "torch.nn.functional.cross_entropy(there, labels)",
+    "here[rows]",
+)
 
 # %% [markdown] facts=["E1", "E2"]
 # **Most operations need all their inputs on one device.** The words are those that PyTorch prints on CUDA;
-# the simulated accelerator puts `sim:0` where `cuda:0` would stand. (It even says `wrapper_CUDA`, so that you
-# meet the real text. On Apple's `mps` the first and the last are worded alike, and most others are not:
-# *Tensor for argument weight is on cpu but expected on mps*, says a `Linear`.)
+# the simulated accelerator puts `sim:0` where `cuda:0` would stand, and an H200 gave the same. On Apple's
+# `mps` the first and the last are worded alike, and most others are not.
 #
 # There is one trap in these messages. In the next cell the batch was made on the accelerator, and the layer
 # was never moved there.
@@ -500,9 +471,9 @@ except RuntimeError as error:
     guess.was("the batch" if "mat1" in str(error) else "the layer")
 
 # %% [markdown] facts=["E2"]
-# `mat1` is the batch, which is where it should be. PyTorch compares every argument with one of them and
-# reports the first that differs; it cannot know which of them you *meant*. So the message tells you that two
-# places have met, and you decide which one is wrong. Three steps lead there:
+# `mat1` is the batch, which is where it should be. PyTorch compares every argument with the first one, which
+# for a `Linear` is its bias, and reports the first that differs; it cannot know which of them you *meant*. So
+# the message tells you that two places have met, and you decide which one is wrong:
 #
 # 1. Read the two addresses in the message.
 # 2. In the traceback, find the last line that is *yours*.
@@ -514,33 +485,20 @@ print("layer.weight", layer.weight.device)
 print("layer.bias  ", layer.bias.device)
 
 # %% [markdown] facts=["E2"]
-# The layer stayed behind. For the first of the three steps, this is what the three forms of the message tell
-# you:
-#
-# | the form | where it comes from | what it tells you |
-# |---|---|---|
-# | found **at least two devices**, A and B! | operations that work element by element, such as `+` and `*` | two addresses, and no names |
-# | got **mat2** is on A, different from other tensors on B (… **wrapper_CUDA_mm**) | most others: `@`, `Linear`, `cat`, `cross_entropy` | the argument, and the operation, in PyTorch's names |
-# | **indices** should be either on cpu or on the same device as the indexed tensor | `x[i]` | i is on an accelerator, and x is on another device |
-#
-# PyTorch's names are not yours, and it pays to know the common ones:
+# The layer stayed behind. PyTorch's names are not yours, and it pays to know the common ones:
 #
 # | it says | you wrote |
 # |---|---|
+# | found **at least two devices**, A and B! | an operation that works element by element, such as `+` |
 # | `mat1`, `mat2` in `mm` or `addmm` | the input and the weights of a `Linear`, or the two sides of `@` |
 # | `index` in `_index_select` | the word numbers that you gave an `Embedding` |
 # | `target` in `nll_loss_forward` | the labels, in cross-entropy |
 # | `tensors` in `cat` | one of the list, in `cat` or `stack` |
+# | **indices** should be either on cpu or on the same device as the indexed tensor | `x[i]`, with i on an accelerator and x elsewhere |
+# | *Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same* | a `Conv2d` that stayed on the CPU, and pictures on the GPU |
+# | `weight` in `slow_conv2d_forward` | a `Conv2d` on the GPU, and pictures that stayed on the CPU |
 #
-# Convolutions have words of their own: *Input type (torch.cuda.FloatTensor) and weight type
-# (torch.FloatTensor) should be the same*. Here the types contain the places: the pictures are on the GPU, and
-# the layer's weights are on the CPU. The other way round a `Conv2d` uses the second form: *got weight is on
-# cuda:0, different from other tensors on cpu (… wrapper_CUDA___slow_conv2d_forward)*. Older releases of
-# PyTorch mix the first two forms: *found at least two devices, cuda:0 and cpu! (when checking argument for
-# argument mat2 in method wrapper_CUDA_mm)*. It means the same.
-#
-# `devlab.explain`, which you know from lesson 00, takes the same three steps and then guesses what you meant.
-# (It writes `f32[4,3]` for a float32 tensor of shape [4, 3].)
+# `devlab.explain` takes the same three steps and then guesses what you meant:
 
 # %% facts=["E2"]
 try:
@@ -571,13 +529,10 @@ with devlab.watch() as log:
 print("table to row:", scaled.device, f"{log.bytes_moved:,} bytes moved")
 
 # %% [markdown] facts=["E3"]
-# The first is better in nearly every program. It moves a thousandth of the bytes, and it leaves the result
-# where the next step of the work will be. **Bring the small one to the big one, and stay on the
-# accelerator.**
-#
-# Write the other tensor's device, `row.to(table.device)`, rather than a name like `"cuda"`. Then the line is
-# right wherever the table is, and it needs no `if`, because `.to` does nothing where the tensor is there
-# already:
+# The first moves a thousandth of the bytes, and it leaves the result where the next step of the work will be.
+# **Bring the small one to the big one, and stay on the accelerator.** Write the other tensor's device,
+# `row.to(table.device)`, rather than a name like `"cuda"`. Then the line is right wherever the table is, and
+# it needs no `if`:
 
 # %% facts=["E3"]
 with devlab.watch() as log:
@@ -606,46 +561,41 @@ guess.was((x * y.to(x)).tolist())
 # %% [markdown] facts=["E6"]
 # ## What may meet
 #
-# The rule has exceptions, and they explain why some mixed code runs. Of these seven lines, five work:
+# The rule has exceptions. Of these seven lines, five work:
 
 # %% facts=["E6"]
-attempt("1  there * 2.5", lambda: there * 2.5)
-attempt("2  there * torch.tensor(2.5)", lambda: there * torch.tensor(2.5))
-attempt("3  there * torch.tensor([2.5])", lambda: there * torch.tensor([2.5]))
-attempt("4  here * torch.tensor(2.5, device=device)", lambda: here * torch.tensor(2.5, device=device))
-attempt("5  there[torch.tensor([1, 0])]", lambda: there[torch.tensor([1, 0])])
-attempt("6  here.clone().copy_(there)", lambda: here.clone().copy_(there))
-attempt("7  there.clone().copy_(here)", lambda: there.clone().copy_(here))
+attempt(
+    "there * 2.5",
+    "there * torch.tensor(2.5)",
+    "there * torch.tensor([2.5])",
+    "here * torch.tensor(2.5, device=device)",
+    "there[torch.tensor([1, 0])]",
+    "here.clone().copy_(there)",
+    "there.clone().copy_(here)",
+)
 
 # %% [markdown] facts=["E6"]
-# The difference between 2, 3 and 4 is worth a minute:
-#
-# - **A Python number** (1) has no device and may go anywhere.
-# - **A zero-dimensional tensor on the CPU** (2) counts as such a number, in operations that work element by
-#   element: its value is passed along with the command that starts the operation. With one pair of brackets
-#   more (3) it is an ordinary tensor of one element, and is refused.
-# - **The other way round is refused** (4): a CPU tensor of several numbers does not take a single number from
-#   the accelerator. That number may not be computed yet, and the CPU would have to wait for it.
-# - **An index on the CPU** may index an accelerator's tensor (5). You have seen the opposite fail above.
-# - **`copy_`** writes into memory that exists, from wherever the numbers are (6 and 7), and the result stays
-#   where that memory is. In line 6 the CPU does wait, because you asked it to fetch the numbers.
+# - **A Python number** has no device and may go anywhere.
+# - **A zero-dimensional tensor on the CPU** counts as such a number, in operations that work element by
+#   element: its value is passed along with the launch. With one pair of brackets more it is an ordinary
+#   tensor of one element, and is refused.
+# - **The other way round is refused**: a CPU tensor of several numbers does not take a single number from the
+#   accelerator. That number may not be computed yet, and the CPU would have to wait for it.
+# - **An index on the CPU** may index an accelerator's tensor. You have seen the opposite fail above.
+# - **`copy_`** writes into memory that exists, from wherever the numbers are, and the result stays where that
+#   memory is.
 #
 # What is allowed still has a cost:
 
 # %% facts=["E6"]
-allowed = {
-    "there * torch.tensor(2.5)": lambda: there * torch.tensor(2.5),
-    "there[torch.tensor([1, 0])]": lambda: there[torch.tensor([1, 0])],
-    "here.clone().copy_(there)": lambda: here.clone().copy_(there),
-}
-for code, operation in allowed.items():
+for line in ("there * torch.tensor(2.5)", "there[torch.tensor([1, 0])]", "here.clone().copy_(there)"):
     with devlab.watch() as log:
-        operation()
-    print(f"{code:<28} transfers {log.transfers}, bytes {log.bytes_moved}")
+        eval(line)
+    print(f"{line:<28} transfers {log.transfers}, bytes {log.bytes_moved}")
 
 # %% [markdown] facts=["E6"]
-# The number was passed along with the command and is not counted as a transfer; the index and the copy are.
-# Inside a loop, keep your indices where the data is.
+# The number was passed along and is not counted. The index and the copy are, and the host waits for each of
+# the two. Inside a loop, keep your indices where the data is.
 #
 # One last case surprises nearly everyone once. A running total begins as a number on the CPU, and each loss
 # that is added to it is on the accelerator.
@@ -665,9 +615,8 @@ guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 
 # %% [markdown] facts=["E6"]
 # Two single numbers may meet, and the *accelerator's* device wins, on whichever side it stands. There was no
-# error, and the total has moved. (`total += loss` would have been refused, because it has to write its result
-# into the CPU's tensor.) So "x plus something" is not always where x is. If a result has to be in a certain
-# place, bring the other tensor there yourself.
+# error, and the total has moved; `total += loss` would have been refused, because it has to write its result
+# into the CPU's tensor. If a result has to be in a certain place, bring the other tensor there yourself.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere` adds two tensors from any two
 # places, and its sum is always on the device of the first.
@@ -677,9 +626,7 @@ guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 #
 # - `"cuda"` is a name; a tensor is at a full address, such as `cuda:0`. A bare name means the current device.
 # - `torch.cuda.is_available()`, `device_count()` and `get_device_name(i)` say what is here. Mind the
-#   parentheses.
-# - CUDA where it is available and the CPU elsewhere: ask inside a function, when the program runs and not on
-#   import, and pass the device along.
+#   parentheses, and ask when the program runs, not on import.
 # - No CUDA? The build, the GPU, the driver, `CUDA_VISIBLE_DEVICES`, in this order. Hiding some GPUs renumbers
 #   the rest.
 # - Make tensors where you need them: `device=device` in the function that makes them. `model.to(device)`

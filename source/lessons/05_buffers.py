@@ -2,16 +2,18 @@
 # # 05 Models and buffers
 #
 # Moving a model takes one line, and the line works. Then the first batch arrives, and an error says that
-# something is still on the CPU. This lesson is about that something.
+# something is still on the CPU.
 #
-# After it you can say what `model.to(device)` moves and what it leaves behind, put every tensor of a model in
-# its right place, and make helper tensors in `forward` that fit any device and any dtype. One small model,
-# which predicts the price of a house, goes through most of the lesson.
+# After this lesson you can say what `model.to(device)` moves and what it leaves behind, put every tensor of a
+# model in its right place, and make helper tensors in `forward` that fit any device and any dtype.
 #
-# **Takes** about 40 minutes. **Needs** [00 Start here](00_start_here.ipynb); you have written a small
-# `nn.Module` before.
+# **Takes** about 20 minutes to read, and 60 for the tasks. **Needs** [00 Start here](00_start_here.ipynb);
+# you have written a small `nn.Module` before.
 
 # %%
+import tempfile
+from pathlib import Path
+
 import torch
 from torch import nn
 
@@ -22,8 +24,7 @@ device = devlab.start()
 # %% [markdown]
 # ## Where is the model
 #
-# A layer has weights, weights are tensors, and every tensor is somewhere. Here is a fresh layer, and a batch
-# that has been moved already:
+# Here is a fresh layer, and a batch that has been moved already:
 
 # %% facts=["L1"]
 layer = nn.Linear(3, 2)
@@ -35,10 +36,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["L1"]
-# New tensors are made on the CPU, the layer's among them, and the rule of lesson 00 holds for those, too:
-# **the parameters must be where the inputs are**.
-#
-# Now a layer and a batch are moved with the same call:
+# New tensors are made on the CPU, the layer's among them, and **the parameters must be where the inputs
+# are**. Now a layer and a batch are moved with the same call:
 
 # %% facts=["L2"]
 batch = torch.ones(4, 3)
@@ -51,8 +50,7 @@ print("batch       ", batch.device)
 
 # %% [markdown] facts=["L2"]
 # `tensor.to(device)` returned a new tensor, which the cell dropped. `module.to(device)` moves the module **in
-# place**, and returns that same module, so that `model = Net().to(device)` works. So always write `batch =
-# batch.to(device)`.
+# place**, and returns that same module. So always write `batch = batch.to(device)`.
 #
 # In place goes further than you may expect:
 
@@ -64,14 +62,13 @@ print("the module is   ", "the same object" if moved is layer else "a new object
 print("the parameter is", "the same object" if held is layer.weight else "a new object", "on", held.device)
 
 # %% [markdown] facts=["L2"]
-# Even the parameter is the same object, and only the memory behind it is new. So an optimizer that was made
-# before the move still holds the right parameters, in today's PyTorch and on the usual accelerators. PyTorch
-# does not promise that, and what the optimizer has accumulated by then, such as momentum, would stay where it
-# was. So move the model first, and make the optimizer after it.
+# Even the parameter is the same object, and only the memory behind it is new. PyTorch does not promise that,
+# and an optimizer's momentum would stay where it was. So move the model first, and make the optimizer after
+# it.
 #
 # A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read
-# the device **from a parameter**, mostly by `next(model.parameters()).device`. This looks at the *first*
-# parameter alone. Two of these three models trip it up:
+# the device **from a parameter**, mostly by `next(model.parameters()).device`. Two of these three models trip
+# it up:
 
 # %% facts=["L3"]
 for name, model in (
@@ -85,8 +82,7 @@ for name, model in (
         print(f"{name:<11}", "StopIteration: there is no first parameter")
 
 # %% [markdown] facts=["L3"]
-# The model without weights fails at once. The split model gets a confident wrong answer, and the error comes
-# later, somewhere else.
+# The model without weights fails at once. The split model gets a confident wrong answer.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_model_device):** `model_device` does better on both.
 
@@ -94,7 +90,7 @@ for name, model in (
 # ## What stays behind
 #
 # This model predicts a price from three columns: the area of a house, its rooms, and its age in decades. It
-# first standardizes them, with the mean and deviation of the data it was trained on. On the CPU it works.
+# first standardizes them, with the mean and deviation of the data it was trained on.
 
 
 # %% facts=["L5"]
@@ -142,7 +138,7 @@ guess.was(sum(tensor.device == device for tensor in held))
 # %% [markdown] facts=["L4", "L5"]
 # `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation`
 # are plain attributes, which `.to` ignores, as it ignores a learning rate or a file name. The error comes
-# with the first batch. It names two devices and no tensor, so `devlab.explain` looks for the tensor:
+# with the first batch:
 
 # %% facts=["B4", "L5"]
 try:
@@ -152,9 +148,8 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
-# The proposed change repairs this one line only. The better repair is in `__init__`, where the mistake was
-# made; the section *Register it* makes it. On the CPU there is no error at all, so every test that runs there
-# passes, and the mistake waits for the first machine with an accelerator.
+# The proposed change repairs this one line only; the section *Register it* mends `__init__`, where the
+# mistake was made. On the CPU there is no error at all.
 #
 # A list hides its content just as well, and so does a dict. This deeper price model keeps its numbers in a
 # dict and its layers in a list:
@@ -181,8 +176,8 @@ print("head is on", deep.head.weight.device, "and layers[0] on", deep.layers[0].
 
 # %% [markdown] facts=["L5"]
 # Of six parameters two are registered. That four did not move is the *smaller* harm: an optimizer that is
-# given `deep.parameters()` never trains the two layers, and `state_dict()` does not save them. On the CPU
-# this would run for weeks without a complaint. What it needs is a list that registers:
+# given `deep.parameters()` never trains the two layers, and `state_dict()` does not save them. It needs a
+# list that registers:
 
 # %% facts=["L4", "L5"]
 deep = DeepPrice()
@@ -194,24 +189,22 @@ print("data['mean'] is on", deep.data["mean"].device)
 
 # %% [markdown] facts=["L5"]
 # `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict` parameters.
-# `mean` and `deviation`, as attributes or in a dict, have to become buffers.
+# `mean` and `deviation` have to become buffers.
 #
 # ![.to(device) brings a module's parameter and buffer to the device, and leaves its plain attribute on the CPU](drawing:registered_or_loose)
 
 # %% [markdown] facts=["L1", "L5"]
 # ### Look and touch
 #
-# Here are five modules, and six lines that are meant to bring them to a device. Choose a module and a line,
-# **click the tensors that you expect to move**, and only then run the line. Three of the six lines move no
-# tensor of any module. Which?
+# Here are five modules, and six lines that are meant to bring them to a device. **Click the tensors that you
+# expect to move**, and only then run the line. Three of the six lines move no tensor of any module. Which?
 
 # %% facts=["L1", "L5"]
 devlab.explore.mover()
 
 # %% [markdown] facts=["L1", "L5"]
-# `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor, which is
-# then thrown away. Loading a file copies values into the tensors that are there, and they stay where they are
-# (unless `load_state_dict` is told `assign=True`).
+# Ask of each line whether it names a device, whether its result is kept, and whether it replaces tensors or
+# only the values in them.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss,
 # however deep it is hidden.
@@ -219,8 +212,8 @@ devlab.explore.mover()
 # %% [markdown]
 # ## Register it
 #
-# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and
-# from then on it is an attribute like any other. Here is the price model with two lines changed:
+# A **buffer** is a tensor that belongs to the module and is not trained. There are two ways to register one,
+# and here is the price model with one of each:
 
 
 # %% facts=["B2", "B3"]
@@ -228,7 +221,7 @@ class RegisteredPrice(nn.Module):
     def __init__(self):
         super().__init__()
         self.register_buffer("mean", torch.tensor([100.0, 4.0, 2.0]))
-        self.register_buffer("deviation", torch.tensor([30.0, 1.5, 1.0]))
+        self.deviation = nn.Buffer(torch.tensor([30.0, 1.5, 1.0]))  # newer, and the same
         self.linear = nn.Linear(3, 1)
 
     def forward(self, x):
@@ -244,10 +237,9 @@ print("the result is on", model(houses.to(device)).device)
 print("held is on      ", held.device)
 
 # %% [markdown] facts=["B1", "B2", "B3"]
-# `forward` did not change, and each buffer **moves with the model**, to any device and back, and as a part of
-# any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a moved
-# buffer is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer under a
-# second name, in a list or in a cache: write `self.mean` where you use it, every time.
+# `forward` did not change, and each buffer **moves with the model**, and as a part of any larger model. But a
+# moved buffer is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer
+# under a second name, in a list or in a cache: write `self.mean` where you use it.
 #
 # A buffer is for every tensor that the module needs and the optimizer must not touch:
 #
@@ -258,9 +250,8 @@ print("held is on      ", held.device)
 # | a **table** | mean and deviation of the data | nothing, or you, once |
 # | a **running statistic** | the mean and variance in `nn.BatchNorm1d` | the module itself, in training |
 #
-# A parameter with `requires_grad=False` would move, too. But fine-tuning often unfreezes all parameters with
-# one line, `model.requires_grad_(True)`, and then the optimizer trains the mean of your data. A buffer says
-# what it is: part of the state, and not of what is learned.
+# A parameter with `requires_grad=False` would move, too, until fine-tuning unfreezes all parameters and
+# trains the mean of your data.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_CausalMask):** `CausalMask` keeps a mask for sequences of
 # any length.
@@ -268,9 +259,8 @@ print("held is on      ", held.device)
 # %% [markdown]
 # ## A buffer that changes
 #
-# Running statistics are buffers that the module updates by itself. This price model remembers the largest
-# value that it has seen in each column, so that it can warn of a house unlike all others, and the mean of the
-# latest batch. It updates one of the two buffers in one way and the other in another.
+# This price model remembers the largest value that it has seen in each column, so that it can warn of a house
+# unlike all others, and the mean of the latest batch for a plot.
 
 
 # %% facts=["B1", "B3"]
@@ -282,12 +272,12 @@ class WatchfulPrice(RegisteredPrice):
 
     def forward(self, x):
         self.largest.copy_(torch.maximum(self.largest, x.amax(0)))
-        self.latest = torch.tensor(x.mean(0).tolist())
+        self.latest = x.mean(0).cpu()
         return super().forward(x)
 
 
 guess = devlab.predict(
-    "After a forward on the device, which of the two buffers are there?",
+    "After a forward on the device, which of the two buffers are on the device?",
     "largest",
     "latest",
     "both",
@@ -304,10 +294,10 @@ there = [name for name in ("largest", "latest") if getattr(model, name).device =
 guess.was({0: "neither", 2: "both"}.get(len(there)) or there[0])
 
 # %% [markdown] facts=["B3"]
-# `copy_` wrote into the tensor that was there. The assignment put a **new** tensor under the name, and
-# `torch.tensor` made it on the CPU: still a registered buffer, and in the wrong place until the next `.to`.
-# So update buffers **in place**: `self.count += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything
-# else that holds the tensor sees the change, too.
+# `copy_` wrote into the tensor that was there. The assignment put a **new** tensor under the name: still a
+# registered buffer, and in the wrong place until the next `.to`. So update buffers **in place**: `self.count
+# += 1`, `add_`, `copy_`, `self.table[i] = ...`. Do not write to `self.table.data`, which hides the change
+# from autograd.
 #
 # And keep the update out of the graph of the gradients. Here the inputs ask for a gradient, as the output of
 # any layer does:
@@ -321,12 +311,9 @@ for gradients in (True, False):
     print("with a graph:" if gradients else "with no_grad:", "largest.grad_fn is", step and step.name())
 
 # %% [markdown] facts=["B1"]
-# `largest` has become a part of the graph. Its `grad_fn` leads to this batch, and after the next forward to
-# that one and this one, so that every batch since the start of training stays in memory. And where the
-# output depends on the buffer, `backward` usually fails, with the first batch or with the second. So write
-# a statistic like this: `if self.training:`, then `with torch.no_grad():`, then the update in place.
-# `self.training` is what `model.train()` and `model.eval()` switch; in evaluation the statistics stay as
-# they are.
+# `largest` has become a part of the graph, so every batch since the start of training stays in memory. So
+# write a statistic like this: `if self.training:`, then `with torch.no_grad():`, then the update in place.
+# `self.training` is what `model.train()` and `model.eval()` switch.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_RunningMean):** `RunningMean` keeps the exact mean of all
 # rows, whatever the size of the batches.
@@ -334,17 +321,15 @@ for gradients in (True, False):
 # %% [markdown]
 # ## Saved or not saved
 #
-# A model is saved as its `state_dict`, a dictionary from names to tensors. This is what it holds of the price
-# model:
+# A model is saved as its `state_dict`, a dictionary from names to tensors:
 
 # %% facts=["B5"]
 print("registered:", list(RegisteredPrice().state_dict()))
 print("plain:     ", list(Price().state_dict()))
 
 # %% [markdown] facts=["B5"]
-# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A
-# table of positions is different: it can be made again from its length and width alone, and it may be larger
-# than the layers around it. `register_buffer(…, persistent=False)` keeps a buffer out of the file.
+# Buffers are saved, plain attributes are not. A table of positions can be made again from its length and
+# width: `register_buffer(…, persistent=False)` keeps it out of the file.
 #
 # Suppose that yesterday's file holds the price model from above, and today you add a table with a factor for
 # each month.
@@ -357,7 +342,6 @@ guess = devlab.predict(
     "either",
     "neither",
 )
-
 
 # %% facts=["B5"]
 yesterday = RegisteredPrice().state_dict()
@@ -377,25 +361,44 @@ guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 
 # %% [markdown] facts=["B5"]
 # Both tables move. A saved one is a promise about the file: each file must have it, unless you load with
-# `strict=False`, and a file that has it must have it in this shape. Save what cannot be computed again, and
-# leave out what can. A tensor of a module is one of these:
+# `strict=False`. Save what cannot be computed again, and leave out what can:
 #
 # | | parameter | buffer | buffer, `persistent=False` | plain attribute |
 # |---|---|---|---|---|
 # | `.to` moves it | yes | yes | yes | **no** |
 # | the optimizer trains it | yes | no | no | no |
 # | the `state_dict` has it | yes | yes | **no** | no |
+#
+# A large model need not be made twice, once with random numbers and once from its file. On the **meta**
+# device tensors have shapes and no numbers. `mmap=True` reads of the file what is used, and `assign=True`
+# puts the file's tensors in the place of the model's:
+
+# %% facts=["B5"]
+with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    file = Path(folder) / "price.pt"
+    torch.save(RegisteredPrice().state_dict(), file)
+
+    with torch.device("meta"):
+        model = RegisteredPrice()
+    print("made on   ", {tensor.device for tensor in model.state_dict().values()})
+    model.load_state_dict(torch.load(file, mmap=True), assign=True)
+    print("loaded on ", {tensor.device for tensor in model.state_dict().values()})
+    model.to(device)
+    print("moved to  ", {tensor.device for tensor in model.state_dict().values()})
+
+# %% [markdown] facts=["B5"]
+# For a file of 498 MB an H200 machine took {measured:loading:made on the CPU, loaded, moved} in the usual
+# way, and {measured:loading:made on meta, mapped, assigned} in this one, measured. A buffer that is not saved
+# has no numbers afterwards; [13](13_bigger_than_one_device.ipynb) fills it after `to_empty`.
 
 # %% [markdown]
 # ## Made inside forward
 #
-# Registering solves the problem for tensors that are made once. Others are made in `forward` from the input,
-# at every call, because their size or content depends on it: a mask from the lengths of sequences, zeros to
-# begin with, noise, the numbers of the steps. They need not be registered, but they have to be made on the
-# right device.
+# Other tensors are made in `forward` from the input, at every call, because their size or content depends on
+# it: a mask from the lengths of sequences, zeros to begin with, noise. They need not be registered, but they
+# have to be made on the right device.
 #
-# This function takes prices over time, and gives recent ones more weight. Find the line that is wrong before
-# you run it.
+# This function gives recent prices more weight. Find the line that is wrong before you run it.
 
 
 # %% facts=["E4", "E5"]
@@ -412,9 +415,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E4", "E5"]
-# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points
-# at the line below it. With `device="cuda"` the function would fail on every machine that has none. The input
-# knows better: **a helper made in `forward` takes the device of the input**.
+# `linspace` was not told where, so it made its numbers on the CPU. The error points at the line below it. The
+# input knows better than a name: **a helper made in `forward` takes the device of the input**.
 
 
 # %% facts=["E5", "W2"]
@@ -427,8 +429,8 @@ for x in (series, series.to(device)):
     print(recent_steps_count_more(x))
 
 # %% [markdown] facts=["E4", "E5"]
-# What else a function is given, such as lengths, indices or a mask, may be anywhere. `lengths.to(x.device)`
-# costs nothing if they are there already.
+# What else a function is given, such as lengths or a mask, may be anywhere. `lengths.to(x.device)` costs
+# nothing if they are there already.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_mask_like):** `mask_like` marks the real steps of padded
 # sequences.
@@ -439,14 +441,9 @@ for x in (series, series.to(device)):
 # The function is right on every device now. But many models run in half precision, `float16` or `bfloat16`.
 
 # %% facts=["E5", "W1"]
-guess = devlab.predict(
-    "Given a float16 input, which dtype does the function return?", "torch.float16", "torch.float32"
-)
-
-# %% facts=["E5", "W1"]
 half = series.to(device, torch.float16)
 result = recent_steps_count_more(half)
-guess.was(result.dtype)
+print(half.dtype, "->", result.dtype)
 
 next_layer = nn.Linear(2, 1).to(device, torch.float16)
 try:
@@ -456,8 +453,8 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["E5", "W1"]
 # `weights` is `float32` by default, and where two floating tensors with dimensions meet, the wider dtype
-# wins. (`float16` and `bfloat16` are equally wide, and give `float32`.) If a layer follows, it refuses the
-# result. If none follows, there is no error: the result takes twice the memory, and the model becomes slower.
+# wins. If a layer follows, it refuses the result. If none follows, there is no error: the result takes twice
+# the memory, and the model becomes slower.
 #
 # So a helper inherits **both**, device *and* dtype:
 
@@ -473,13 +470,9 @@ for x in (series, series.double(), half):
     print(x.device, x.dtype, "->", result.device, result.dtype)
 
 # %% [markdown] facts=["E5", "W1"]
-# A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along
-# with the weights, but a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)`
-# keeps x's dtype. (Write it in the expression. Assigning it to `self.table` would lose more than half of the
-# table's digits for good.)
-#
-# There is one exception: masks are `bool` and indices are integers, whatever x is. They take the device
-# alone.
+# A registered table needs the same care, for the dtype only: `x + self.table.to(x.dtype)` keeps x's dtype.
+# Write it in the expression, since assigning it to `self.table` would lose digits for good. Masks are `bool`
+# and indices are integers, whatever x is; they take the device alone.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_SinusoidalPositions):** `SinusoidalPositions` adds a table
 # to inputs of any dtype, and does not save it.
@@ -504,17 +497,16 @@ for words, result in helpers.items():
 # %% [markdown] facts=["W2", "W3", "W4", "W5"]
 # All four fit. How to choose:
 #
-# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets, unless
-#   the number is of a higher kind: `0.5` times integers gives floats, and `1` plus bools gives integers. Most
-#   helpers need not be tensors at all: `x + 1` needs no `torch.ones`.
+# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets,
+#   unless the number is of a higher kind: `0.5` times integers gives floats.
 # - **`torch.tensor(v, device=x.device, dtype=x.dtype)`** is for values that you list.
-# - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty` have x's device and dtype, and a
-#   *shape of your own*.
+# - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty` have x's device and dtype, and
+#   a *shape of your own*.
 # - **`torch.zeros_like(x)`**, `ones_like`, `full_like`, `rand_like`, `randn_like` have x's device, dtype *and
 #   shape*.
 #
-# `new_*` and `*_like` still take `dtype=` where you need another one, as a mask does. The next function
-# brings x to a number of rows. It names no device and no dtype, so there is none to get wrong:
+# The next function brings x to a number of rows. It names no device and no dtype, so there is none to get
+# wrong:
 
 
 # %% facts=["W4", "W6"]
@@ -541,9 +533,8 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
 # %% [markdown]
 # ## A cache remembers where it was filled
 #
-# One last trap combines a plain attribute with a helper made in `forward`. This module makes its helper from
-# the input, and keeps it for the next call. It is tried on the CPU with length 5, moved, and called on the
-# device with lengths 6 and 5.
+# This module makes its helper from the input, and keeps it for the next call. It is tried on the CPU with
+# length 5, moved, and called on the device with lengths 6 and 5.
 
 
 # %% facts=["E4", "L5"]
@@ -578,15 +569,13 @@ guess.was(failed)
 
 # %% [markdown] facts=["E4", "L5"]
 # The trial run had left a ramp of length 5 in the dict, on the CPU, and `.to` does not see a plain attribute.
-# Either make the largest table once, register it and cut from it, or make the helper anew at each call, which
-# for six numbers costs next to nothing.
+# Either make the largest table once, register it and cut from it, or make the helper anew at each call.
 
 # %% [markdown] facts=["L1", "L2"]
 # ## All in one place
 #
 # A step of training needs five things on one device: the parameters, the buffers, the inputs, the labels, and
-# what the optimizer keeps. Here is such a step for the price model. Its buffers come along with `.to`, the
-# optimizer is made after the move, and the batch is moved by hand:
+# what the optimizer keeps:
 
 # %% facts=["L1", "L2"]
 model = RegisteredPrice().to(device)
@@ -600,13 +589,11 @@ optimizer.step()
 momentum = optimizer.state[model.linear.weight]["momentum_buffer"]
 for name, tensor in (("prediction", model(x)), ("loss", loss), ("momentum", momentum)):
     print(f"{name:<11}on {tensor.device}")
-print("state in bytes:", sum(tensor.nbytes for tensor in model.state_dict().values()))
 
 # %% [markdown] facts=["L1", "L2"]
-# What the program computes and what the optimizer accumulates is where its inputs were. (An exception:
-# Adam and some others keep their count of steps on the CPU, on purpose, unless they are made with
-# `fused=True` or `capturable=True`.) The last line is what `.to` had to transfer: four bytes for each of ten
-# `float32` numbers.
+# What the program computes and what the optimizer accumulates is where its inputs were. An exception: Adam
+# and some others keep their count of steps on the CPU, on purpose, unless they are made with `fused=True` or
+# `capturable=True`.
 
 # %% [markdown]
 # ## What to keep
@@ -614,10 +601,10 @@ print("state in bytes:", sum(tensor.nbytes for tensor in model.state_dict().valu
 # - `module.to(device)` moves in place; `tensor.to(device)` returns a new tensor that you must keep.
 # - `module.to` moves parameters and buffers, those of registered submodules included. Plain attributes, lists
 #   and dicts stay behind, and the CPU never tells you.
-# - A tensor that the model needs and the optimizer must not touch is a buffer: `register_buffer`, with
-#   `persistent=False` when it can be computed again. Update it in place, under `no_grad`.
-# - A helper made in `forward` takes device and dtype from the input: a number, `device=x.device,
-#   dtype=x.dtype`, `x.new_*`, `*_like`. A mask takes the device alone.
+# - A tensor that the model needs and the optimizer must not touch is a buffer: `register_buffer` or
+#   `nn.Buffer`, with `persistent=False` when it can be computed again. Update it in place, under `no_grad`.
+# - A helper made in `forward` takes device and dtype from the input: a number, `x.new_*`, `*_like`. A mask
+#   takes the device alone.
 # - A module has no device. Read it from the parameters, from all of them to be sure.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three

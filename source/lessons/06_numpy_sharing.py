@@ -2,19 +2,16 @@
 # # 06 Sharing memory with NumPy
 #
 # Plots, tables, pictures, older libraries: sooner or later your numbers go from PyTorch to NumPy, or come
-# from there. On the CPU the step costs next to nothing, because no number moves: both libraries look at the same
-# memory. That is a gift and a trap.
+# from there. On the CPU no number moves, because both libraries look at the same memory. That is a gift and a
+# trap.
 #
 # After this lesson you can bring nearly any tensor to NumPy, say which conversions share and which copy,
-# choose between the two, and understand the errors that come up where something cannot be converted.
+# choose between the two, and hand a tensor to other libraries without a copy.
 #
-# **Takes** about 40 minutes. **Needs** [01 The CPU](01_cpu.ipynb), where views and storages appeared, and
-# [05 Models and buffers](05_buffers.ipynb).
+# **Takes** about 20 minutes to read, and 30 for the tasks. **Needs** [01 The CPU](01_cpu.ipynb), where views
+# and storages appeared, and [05 Models and buffers](05_buffers.ipynb).
 
 # %%
-import tracemalloc
-import weakref
-
 import numpy as np
 import torch
 
@@ -38,8 +35,8 @@ print("array ", a)
 print("tensor", t)
 
 # %% [markdown] facts=["N4", "N5"]
-# Each of the two sees what the other wrote. There is one piece of memory here and two objects that describe
-# it, each with its own idea of shape and dtype. A copy would have memory of its own:
+# There is one piece of memory here and two objects that describe it, each with its own idea of shape and
+# dtype. A copy would have memory of its own:
 #
 # ![The array a and the tensor t over it both point to one row of four numbers, 7, 0, 0 and -1, in which the writes of both are seen. The tensor that torch.tensor made is a copy with four zeros of its own.](drawing:two_names_one_memory)
 #
@@ -54,7 +51,7 @@ print(t)
 
 # %% [markdown] facts=["N5"]
 # So a change to one shows in the other, *if it is a change to the memory*. Here are two lines that double an
-# array of ones whose memory a tensor shares: `a = a * 2` and `a *= 2`.
+# array of ones whose memory a tensor shares.
 
 # %% facts=["N5"]
 guess = devlab.predict(
@@ -82,8 +79,8 @@ guess.was(" and ".join(lines) or "none")
 
 # %% [markdown] facts=["N5"]
 # `a * 2` made a new array, and `a =` gave it the old name. The tensor still looks at the old memory. `a *= 2`
-# wrote into the memory itself, and so does `a[:] = a * 2`. The same holds in PyTorch: `t = t * 2` gives the
-# name `t` to a new tensor, while `t *= 2`, `t[:] = t * 2` and `t.mul_(2)` change the numbers in the old one.
+# wrote into the memory itself, and so does `a[:] = a * 2`. The same holds in PyTorch: `t *= 2`, `t[:] = t *
+# 2` and `t.mul_(2)` change the numbers in the old memory.
 #
 # Now the trap. This function prepares a picture for a model, and it looks harmless.
 
@@ -102,9 +99,8 @@ for epoch in range(2):
 print("the data set now:", dataset[0].tolist())
 
 # %% [markdown] facts=["N5"]
-# The first epoch was right, and it spoiled the data for the second, without an error or a warning. The line
-# at fault is `x -= 100`: written as `x = x - 100`, the function would be right, but would take new memory. A
-# function that is given an array should say in its docstring whether it changes that array.
+# The first epoch spoiled the data for the second, without an error or a warning. The line at fault is `x -=
+# 100`.
 
 # %% [markdown]
 # ## How to tell
@@ -124,10 +120,10 @@ print("after: ", t[0].item(), copy[0].item())
 print("begins where the array begins:", t.data_ptr() == a.ctypes.data, copy.data_ptr() == a.ctypes.data)
 
 # %% [markdown] facts=["N4"]
-# Writing just to find out would change your data, and it is not needed: for whole arrays, `t.data_ptr() ==
-# a.ctypes.data` compares the addresses of the first elements. For views that does not settle it, because a
-# view may begin in the middle of the memory. Below are three pairs of views of one array of six numbers: the
-# first four and the last four; the first half and the second; the even places and the odd ones.
+# Writing just to find out would change your data. For whole arrays the addresses of the first elements tell.
+# For views they do not, because a view may begin in the middle of the memory. Below are three pairs of views
+# of one array of six numbers: the first four and the last four; the first half and the second; the even
+# places and the odd ones.
 
 # %% facts=["N4", "N5"]
 guess = devlab.predict(
@@ -152,12 +148,10 @@ for words, (part, other) in pairs.items():
 guess.was(sharing)
 
 # %% [markdown] facts=["N4", "N5"]
-# None of the pairs begins at one address, and only the first has elements in common. `np.shares_memory` works
-# out whether two arrays have an element in common, without reading any. It takes arrays; for a CPU tensor,
-# pass `t.numpy()`.
-#
-# (There is also `np.may_share_memory`, which is quicker because it compares only where the two begin and end.
-# For the even and the odd places it says yes: hence the *may* in its name.)
+# Only the first pair has elements in common. `np.shares_memory` works out whether two arrays have an element
+# in common, without reading any; for a CPU tensor, pass `t.numpy()`. NumPy's documentation warns that this
+# can be exponentially slow for views with many strides. `np.may_share_memory` is quick and compares only
+# where the two begin and end, so it says *may* of the even and the odd places, too.
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any
 # device, with a gradient or without.
@@ -165,57 +159,65 @@ guess.was(sharing)
 # %% [markdown]
 # ## Which share and which copy
 #
-# There are many ways from an array to a tensor. Here are eight, and an array of float32 to try them on. Decide for each
-# line whether it shares or copies.
+# There are many ways from an array to a tensor. Here are eight, and an array of float32 to try them on.
+# Decide for each line whether it shares or copies.
 
 # %% facts=["N6"]
 a = np.ones(3, dtype=np.float32)
 t = torch.from_numpy(a)
-
-ways = {
-    "torch.from_numpy(a)": lambda: torch.from_numpy(a),
-    "torch.as_tensor(a)": lambda: torch.as_tensor(a),
-    "torch.tensor(a)": lambda: torch.tensor(a),
-    "t.clone()": lambda: t.clone(),
-    "t.float()": lambda: t.float(),
-    "t.double()": lambda: t.double(),
-    't.to("cpu")': lambda: t.to("cpu"),
-    "t.detach()": lambda: t.detach(),
-}
-guess = devlab.predict("How many of the eight copy?", 1, 2, 3, 5)
+lines = (
+    "torch.from_numpy(a)",
+    "torch.as_tensor(a)",
+    "torch.tensor(a)",
+    "t.clone()",
+    "t.float()",
+    "t.double()",
+    't.to("cpu")',
+    "t.detach()",
+)
+guess = devlab.predict(
+    "One of these four copies. Which?", "torch.as_tensor(a)", "torch.tensor(a)", "t.float()", 't.to("cpu")'
+)
 
 # %% facts=["N6"]
-copies = 0
-for code, make in ways.items():
-    shared = np.shares_memory(make().numpy(), a)
-    copies += not shared
-    print(f"{code:<22}{'shares' if shared else 'copies'}")
-guess.was(copies)
+shared = {}
+for line in lines:
+    shared[line] = np.shares_memory(eval(line).numpy(), a)
+    print(f"{line:<22}{'shares' if shared[line] else 'copies'}")
+guess.was(next(line for line in guess.choices if not shared[line]))
 
 # %% [markdown] facts=["N6"]
 # If the tensor already has that dtype or is already on that device, `.float()` and `.to("cpu")` return the
-# tensor itself. `.double()` had to convert the numbers. So these functions are of three kinds:
+# tensor itself. These functions are of three kinds:
 #
 # | | memory | if it cannot be shared |
 # |---|---|---|
 # | `torch.from_numpy(a)` | **always shares** | an error |
 # | `t.detach()` | **always shares** | never happens |
-# | `torch.as_tensor(a)`, with or without `dtype=` and `device=`; `t.to(...)`, `t.float()` | shares **if it can** | copies |
-# | `torch.tensor(a)`, `t.clone()` | **always copies** | |
+# | `torch.as_tensor(a)`, `t.to(...)`, `t.float()` | shares **if it can** | copies, for another dtype or device; negative strides are an error |
+# | `torch.tensor(a)`, `t.clone()` | **always copies** | negative strides are an error here, too |
 #
-# Use `as_tensor` where you do not care. Asked for another dtype, the same function no longer shares, and a
-# program that relied on the sharing has a bug:
+# `torch.asarray` does any of the three, because you can tell it which you want. NumPy's own floats are
+# `float64`:
 
 # %% facts=["N6"]
-a = np.ones(3)  # NumPy's own default is float64
+a = np.ones(3)  # float64
 
-for dtype in (torch.float64, torch.float32):
-    t = torch.as_tensor(a, dtype=dtype)
-    print(dtype, "shares" if np.shares_memory(t.numpy(), a) else "copies")
+for line in (
+    "torch.asarray(a)",
+    "torch.asarray(a, dtype=torch.float32)",
+    "torch.asarray(a, copy=True)",
+    "torch.asarray(a, copy=False)",
+    "torch.asarray(a, dtype=torch.float32, copy=False)",
+):
+    try:
+        print(f"{line:<50}{'shares' if np.shares_memory(eval(line).numpy(), a) else 'copies'}")
+    except ValueError as error:
+        print(f"{line:<50}{error}")
 
 # %% [markdown] facts=["N6"]
-# NumPy's default has one more surprise for you. An array of floats that was made without a dtype is
-# `float64`, and so is the tensor over it. Layers are `float32`:
+# With `copy=False` it shares or fails, and never copies behind your back. NumPy's `float64` has one more
+# surprise for you. Layers are `float32`:
 
 # %% facts=["N6"]
 try:
@@ -224,11 +226,12 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["N6"]
-# `torch.from_numpy(a).float()` solves this, at the price of a copy.
+# `torch.from_numpy(a).float()` solves this, at the price of a copy. A pandas table comes by
+# `torch.tensor(frame.to_numpy(dtype="float32"))`, and a picture of PIL by
+# `torch.from_numpy(np.array(picture))`.
 #
-# What happens to shared memory when the array goes out of scope? Here the array is made inside a function,
-# and only the tensor comes out. The name `local` disappears when the function returns, and its memory does
-# not:
+# What happens to shared memory when the array goes out of scope? Here only the tensor comes out of the
+# function:
 
 
 # %% facts=["N4"]
@@ -240,60 +243,45 @@ def make():
 print(make())
 
 # %% [markdown] facts=["N4"]
-# The tensor keeps the array, and the memory lives as long as any array or tensor uses it. Sharing is safe in
-# that respect, and like the views of lesson 01 it can keep a big array alive for a small slice.
+# The memory lives as long as any array or tensor uses it. Like the views of lesson 01, sharing can keep a big
+# array alive for a small slice.
 
 # %% [markdown] facts=["N1", "N6"]
 # ### Look and touch
 #
 # There are two names, x and y. Whether they share one memory is hidden at first. Choose how y is made of x,
-# guess whether a write through one name shows in the other, and click a cell to write into it. **Find out:**
-# which ways of making y share for one kind of x and copy for another? There are several; start with
-# `x.to(device)`.
+# and click a cell to write into it. **Find out:** which ways of making y share for one kind of x and copy for
+# another? Start with `x.to(device)`.
 
 # %% facts=["N1", "N6"]
 devlab.explore.sharing()
 
 # %% [markdown] facts=["N1", "N6"]
-# `x.to(device)` gives x itself back where x is on the device already. `torch.as_tensor` shares an array and
-# copies it for another dtype. `reshape` shares where strides allow it, and after `.T` it mostly copies. None
-# of them says which it did. When it matters, use a function that always does the same: `view` and
-# `from_numpy` share or fail, `clone` and `torch.tensor` copy.
+# `x.to(device)` gives x itself back where x is on the device already, `torch.as_tensor` copies for another
+# dtype, and `reshape` shares where strides allow it. None says which it did. When it matters, `view`,
+# `from_numpy` and `asarray(copy=False)` share or fail, `clone` and `asarray(copy=True)` copy.
 
 # %% [markdown]
 # ## Work in place
 #
-# Sharing can be put to use: let one library do the work on memory that belongs to the other. Here NumPy clips a
-# tensor of a million numbers, 4 MB, in three ways. `tracemalloc`, from Python's own library, counts the memory that
-# NumPy takes for each.
-
+# Sharing can be put to use: let one library do the work on memory that belongs to the other. Here NumPy clips
+# a tensor in three ways. Which of them changes the tensor?
 
 # %% facts=["N5", "N6"]
-def new_memory(work):
-    """Return the megabytes that NumPy takes at most while it does some work."""
-    tracemalloc.start()
-    work()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 1e6
-
-
-t = torch.ones(1000, 1000)
-for words, work in (
-    ("on a copy:   ", lambda: np.clip(t.numpy().copy(), 0, 0.5)),
-    ("out of place:", lambda: np.clip(t.numpy(), 0, 0.5)),
-    ("in place:    ", lambda: np.clip(t.numpy(), 0, 0.5, out=t.numpy())),
+for line in (
+    "np.clip(t.numpy().copy(), 0, 0.5)",
+    "np.clip(t.numpy(), 0, 0.5)",
+    "np.clip(t.numpy(), 0, 0.5, out=t.numpy())",
 ):
-    print(f"{words} {new_memory(work):3.1f} MB of new memory, and t[0, 0] is {t[0, 0].item()}")
+    t = torch.ones(1000, 1000)
+    eval(line)
+    print(f"{line:<43} t[0, 0] is {t[0, 0].item()}")
 
 # %% [markdown] facts=["N5", "N6"]
-# The copy takes 4 MB, and so does a new array for the result. To need neither, two things have to come
-# together: an array that *shares*, and an operation that works *in place*. Operators like `*=` do that, and
-# so do NumPy's functions with `out=` and PyTorch's methods whose names end in `_`. With only one of the two,
-# the tensor keeps its old numbers.
-#
-# The other direction needs the same two things. A tensor over a slice knows its strides, so it writes to the slice
-# and not to its neighbours:
+# To work without new memory, two things have to come together: an array that *shares*, and an operation that
+# works *in place*. Operators like `*=` do that, and so do NumPy's functions with `out=` and PyTorch's methods
+# whose names end in `_`. A tensor over a slice knows its strides, so it writes to the slice and not to its
+# neighbours:
 
 # %% facts=["N5"]
 grid = np.ones((3, 5))
@@ -302,8 +290,7 @@ print(grid)
 
 # %% [markdown] facts=["N5", "N6"]
 # Beware of anything that puts the elements of the slice together first. `np.ascontiguousarray(grid[:, 1::2])`
-# is a new array, and so is what `.reshape(-1)` gives for such a slice. If you work on those in place, you
-# work on a copy.
+# is a new array, and so is what `.reshape(-1)` gives for such a slice.
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_scale_in_place):** `scale_in_place`, where PyTorch
 # works on an array of any shape, and the bytes that it takes are counted.
@@ -311,9 +298,8 @@ print(grid)
 # %% [markdown]
 # ## The array on the CPU
 #
-# Three obstacles may stand between a tensor and NumPy: its device, its graph and its dtype. A fourth stands
-# between an array and PyTorch. The first is the **device**. So far everything was in the computer's own
-# memory. Here is a tensor on the accelerator, and two ways to ask for its array:
+# Three obstacles may stand between a tensor and NumPy: its device, its graph and its dtype. The first is the
+# **device**. Here is a tensor on the accelerator, and two ways to ask for its array:
 
 # %% facts=["N1"]
 x = torch.arange(4.0, device=device)
@@ -325,37 +311,38 @@ for convert in (torch.Tensor.numpy, np.asarray):
         print(error)
 
 # %% [markdown] facts=["N1"]
-# NumPy knows only the computer's own memory. **A tensor on an accelerator has no NumPy view**, and neither
-# library copies it behind your back: a transfer is slow, so PyTorch wants you to ask for it. The message says
-# how. (*Host memory* is the computer's own. The wording is PyTorch's for CUDA, which the simulated device
-# repeats.)
+# **A tensor on an accelerator has no NumPy view**, and neither library copies it behind your back: a transfer
+# is slow, so PyTorch wants you to ask for it. Now the same line brings two tensors to NumPy, one from the
+# accelerator and one that is on the CPU already, and a 99 is written into each array.
 
 # %% facts=["N1", "N2"]
-guess = devlab.predict("After the transfer, 99 is written into the array. Is it in x as well?", "yes", "no")
+guess = devlab.predict(
+    "Which tensor has the 99 afterwards?", "neither", "the accelerator's", "the CPU's", "both"
+)
 
 # %% facts=["N1", "N2"]
-with devlab.watch() as log:
-    on_the_cpu = x.cpu().numpy()
-print(log.transfers, "transfer,", log.bytes_moved, "bytes")
-
-on_the_cpu[0] = 99
-print("array ", on_the_cpu)
-print("tensor", x)
-guess.was("yes" if x[0].item() == 99 else "no")
+tensors = {"the accelerator's": torch.arange(4.0, device=device), "the CPU's": torch.arange(4.0)}
+changed = []
+for words, x in tensors.items():
+    with devlab.watch() as log:
+        a = x.cpu().numpy()
+    a[0] = 99
+    print(f"{words:<18}{log.transfers} transfers, afterwards {x.tolist()}")
+    changed += [words] if x[0].item() == 99 else []
+guess.was({0: "neither", 2: "both"}.get(len(changed)) or changed[0])
 
 # %% [markdown] facts=["N1", "N2"]
-# On an accelerator `x.cpu()` makes a second tensor, and the array shares with *that*. So the same line,
-# `x.cpu().numpy()`, gives a copy for an accelerator tensor and shared memory for a CPU tensor, where `.cpu()` does
-# nothing. A function that writes into the result then behaves one way on a laptop and another way on a GPU. Copy when
-# you mean to write: `x.cpu().numpy().copy()`.
+# On an accelerator `x.cpu()` makes a second tensor, and the array shares with *that*. For a CPU tensor
+# `.cpu()` does nothing. So a function that writes into the result behaves one way on a laptop and another way
+# on a GPU. Copy when you mean to write: `x.cpu().numpy().copy()`.
 #
-# `.cpu()` waits until the numbers have arrived. A transfer with `non_blocking=True`, as in lesson 04, does not, and
-# NumPy knows nothing of transfers under way: it may read what was in that memory before. So wait first.
+# `.cpu()` waits until the numbers have arrived. A transfer with `non_blocking=True` does not, and NumPy knows
+# nothing of transfers under way.
 
 # %% [markdown]
 # ## Off the graph
 #
-# The second obstacle is the **graph**, on every device. These are weights on the CPU:
+# The second obstacle is the **graph**, on every device:
 
 # %% facts=["N3", "N7"]
 weights = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -366,9 +353,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["N3", "N7"]
-# Autograd follows what happens to this tensor, and it cannot follow NumPy. What NumPy computes has no
-# gradient, so PyTorch makes you call `detach()`, by which you say that you need none here. **`detach()` gives
-# a tensor outside of the graph**, with the same numbers, and with the same memory:
+# Autograd follows what happens to this tensor, and it cannot follow NumPy. So PyTorch makes you call
+# `detach()`, by which you say that you need no gradient here. **`detach()` gives a tensor outside of the
+# graph**, with the same numbers, and with the same memory:
 
 # %% facts=["N3", "N4"]
 outside = weights.detach().numpy()
@@ -377,9 +364,9 @@ outside[0] = 100
 print(weights)
 
 # %% [markdown] facts=["N3", "N4"]
-# `detach` leaves the graph but not the memory, so you have just changed a parameter through NumPy. That is
-# worse than it looks. Below, the graph of `loss` remembers the weights as they were, to compute the gradient
-# 2 w, and then one weight is overwritten, once by PyTorch and once by NumPy.
+# You have just changed a parameter through NumPy. That is worse than it looks. Below, the graph of `loss`
+# remembers the weights as they were, to compute the gradient 2 w, and then one weight is overwritten, once by
+# PyTorch and once by NumPy.
 
 # %% facts=["N3", "N5"]
 guess = devlab.predict(
@@ -407,11 +394,10 @@ guess.was(" and ".join(noticed) or "none")
 # %% [markdown] facts=["N3", "N5"]
 # PyTorch counts its own writes and refuses to compute a gradient from numbers that have changed. NumPy's
 # writes are not counted: the gradient of the first weight should be 2, and it is 200, without an error. So an
-# array made from a tensor that is still in use is for *reading*. To write, copy first.
+# array made from a tensor that is still in use is for *reading*.
 #
 # Together, the steps to NumPy are **`x.detach().cpu().numpy()`**: leave the graph, leave the device, then
-# NumPy. Detach first, so that autograd need not record the transfer. A step that is not needed costs next to
-# nothing, and if the tensor was on the CPU already, the result shares its memory:
+# NumPy. A step that is not needed costs next to nothing:
 
 # %% facts=["N2", "N3"]
 anything = {
@@ -424,9 +410,29 @@ for words, x in anything.items():
     print(words, x.detach().cpu().numpy())
 
 # %% [markdown] facts=["N2", "N3"]
-# `x.numpy(force=True)` does the same steps, and two more, `resolve_conj` and `resolve_neg`, which matter only
-# where complex numbers were involved. Both spellings hide from you whether the result shares, so what was
-# said above about writing holds for both.
+# `x.numpy(force=True)` does the same steps, and two more that matter only for complex numbers. Both spellings
+# hide from you whether the result shares.
+
+# %% [markdown]
+# ## Other libraries
+#
+# NumPy is not the only neighbour. **DLPack** is a small standard by which libraries hand each other a tensor
+# without a copy, on the GPU, too: `cupy.from_dlpack(x)` and `jax.dlpack.from_dlpack(x)` take a CUDA tensor
+# where it is, and `torch.from_dlpack(y)` takes theirs. NumPy speaks DLPack for the CPU's memory:
+
+# %% facts=["N6"]
+t = torch.arange(3.0)
+a = np.from_dlpack(t)
+print("NumPy has", a, "shared" if np.shares_memory(a, t.numpy()) else "copied")
+
+try:
+    np.from_dlpack(t.to(device))
+except (RuntimeError, BufferError) as error:
+    print("from the accelerator:", error)
+
+# %% [markdown]
+# DLPack shares or fails. Hand it no array with negative strides, which the next section explains: torch 2.13
+# ends the whole process.
 
 # %% [markdown]
 # ## What cannot cross
@@ -459,12 +465,11 @@ guess.was(kept)
 
 # %% [markdown] facts=["N7"]
 # `float16` has as many bits, divided in another way: 3e38 is beyond it. `float32` holds every `bfloat16`
-# number exactly. (The 0.1 is printed as what it became when the tensor was made: `bfloat16` keeps two to three
-# digits.) Note that `force=True` does not help here, and that a converted tensor shares no memory.
+# number exactly. `bfloat16` keeps two to three digits, as the 0.1 shows.
 #
-# The fourth obstacle comes from the other side: **memory that is read backwards**. NumPy reverses an array without
-# moving a number. It keeps the address of the *last* element and a negative **stride**, the step from one element to
-# the next:
+# A fourth obstacle stands between an array and PyTorch: **memory that is read backwards**. NumPy reverses an
+# array without moving a number. It keeps the address of the *last* element and a negative **stride**, the
+# step from one element to the next:
 
 # %% facts=["N7"]
 a = np.arange(4.0)
@@ -478,10 +483,9 @@ for convert in (torch.from_numpy, torch.as_tensor, torch.tensor):
         print(f"{convert.__name__}: {str(error).split(',')[0]}")
 
 # %% [markdown] facts=["N7"]
-# A tensor's strides are never negative, so no tensor can use that memory as it is. Even `torch.tensor`, which
-# copies anyway, cannot read it. You meet this after flipping a picture, or after `image[..., ::-1]`, which
-# turns BGR into RGB. The cure is a copy in the new order. NumPy can make it before the conversion. If you
-# still have the array that was reversed, you can also convert that, and let PyTorch reverse it:
+# A tensor's strides are never negative, and even `torch.tensor` cannot read that memory. You meet this after
+# flipping a picture, or after `image[..., ::-1]`, which turns BGR into RGB. The cure is a copy in the new
+# order, by NumPy before the conversion or by PyTorch after it:
 
 # %% facts=["N6", "N7"]
 for words, t in (
@@ -492,26 +496,22 @@ for words, t in (
     print(words, t, "strides", t.stride(), shares)
 
 # %% [markdown] facts=["N7"]
-# `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. An array's own method
-# `copy` always copies. If the tensor must never share, write `copy`, and do not rely on today's array
-# happening to need one.
+# `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. If the tensor must never
+# share, write `a.copy()`.
 #
-# One kind of array crosses although it should not. A **read-only** array becomes a tensor with a mere
-# warning, given once in a program, and the tensor can write where nothing should. If the memory is that of a
-# file mapped for reading, the write ends Python with a segmentation fault. Use `torch.from_numpy(a.copy())`.
-#
-# **The obstacles that you are likely to meet, in one table:**
+# A **read-only** array becomes a tensor with a mere warning, and the tensor can write where nothing should;
+# into a file mapped for reading the write ends Python with a segmentation fault. Use
+# `torch.from_numpy(a.copy())`.
 #
 # | | what happens | the cure |
 # |---|---|---|
 # | a tensor on an accelerator | `TypeError` | `cpu()` |
 # | a tensor that requires grad | `RuntimeError` | `detach()` |
 # | `bfloat16`, and floats of 8 bits | `TypeError` | `float()` |
-# | a conjugated complex tensor: `z.conj()`, `z.conj().imag` | `RuntimeError` | `resolve_conj()`, `resolve_neg()` |
+# | a conjugated complex tensor | `RuntimeError` | `resolve_conj()`, `resolve_neg()` |
 # | a sparse tensor | `TypeError` | `to_dense()` |
 # | an array with negative strides | `ValueError` | `a.copy()` |
 # | numbers in another byte order (`>f4`, from old file formats) | `ValueError` | `a.astype(np.float32)` |
-# | one field of a structured array, if the size of a record is no multiple of the field's | `ValueError` | `a.copy()` |
 # | text, Python objects | `TypeError` that lists the supported dtypes | turn them into numbers |
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_to_numpy):** `to_numpy` removes the three obstacles of
@@ -526,43 +526,30 @@ for words, t in (
 # %% [markdown]
 # ## An epoch in one array
 #
-# What a program brings to NumPy most often is its losses, which it collects for you to plot. First look at
-# what *one* collected loss keeps in memory, before `backward` and after it. (PyTorch calls `Saved` below for
-# each tensor that it saves for `backward`, which lets us count them.)
-
+# What a program brings to NumPy most often is its losses. First look at what *one* collected loss keeps in
+# memory, before `backward` and after it:
 
 # %% facts=["N3"]
-class Saved:
-    """A tensor that a graph has saved."""
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-        held.add(self)
-
-
-def bytes_held():
-    return sum(saved.tensor.nbytes for saved in held)
-
-
-held = weakref.WeakSet()  # forgets what nothing else holds
 weights = torch.ones(100_000, device=device, requires_grad=True)
-with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
-    loss = (weights.exp() * 2).mean()
+loss = (weights.exp() * 2).mean()
 
+saved = loss.grad_fn.next_functions[0][0].next_functions[0][0]  # the node of exp, which needs its result
 print("the loss itself:", loss.nbytes, "bytes")
-print("its graph keeps:", bytes_held(), "bytes")
+print("its graph keeps:", saved._saved_result.nbytes, "bytes")
 loss.backward()
-print("after backward: ", bytes_held(), "bytes")
+try:
+    print("after backward: ", saved._saved_result.nbytes, "bytes")
+except RuntimeError as error:
+    print("after backward: ", str(error).partition(".")[0])
 
 # %% [markdown] facts=["N3"]
 # You want four bytes, and before `backward` the loss keeps a hundred thousand times as much. `backward` lets
-# the saved tensors go, and what stays is a chain of small nodes. So a list of training losses grows slowly.
-# But a list of losses on which `backward` is not called, in a validation loop without `no_grad` for example,
-# or one sum over them, keeps everything until the memory is full. Keep the number without the graph in any
-# case: `loss.detach()`.
+# the saved tensors go. But a list of losses on which `backward` is not called, in a validation loop without
+# `no_grad` for example, or one sum over them, keeps everything until the memory is full. Keep the number
+# without the graph: `loss.detach()`.
 #
-# Here is a larger list: a model's outputs for eight batches, the last of them short, on the accelerator and
-# each with a graph. NumPy cannot take it as it is, and two ways work:
+# Here is a larger list: a model's outputs for eight batches, on the accelerator and each with a graph. NumPy
+# cannot take it as it is, and two ways work:
 
 # %% facts=["N1", "N2", "N3"]
 weights = torch.ones(3, device=device, requires_grad=True)
@@ -582,27 +569,22 @@ with devlab.watch() as log:
 print(f"joined, then one: {log.transfers} transfer,  {log.synchronizations} wait,  {together.shape}")
 
 # %% [markdown] facts=["N2", "N3"]
-# The numbers are the same. `torch.cat` joins the outputs *on the device*, and one tensor is transferred. In a loop,
-# append what is detached, so that no graph outlives its step, and convert once at the end.
+# `torch.cat` joins the outputs *on the device*, and one tensor is transferred. In a loop, append what is
+# detached, so that no graph outlives its step, and convert once at the end.
 #
-# A *wait* is a place where the host stops until the device is done. The counts are what PyTorch really does;
-# an H200 gave the same.
-#
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`, of losses, which have no dimension along
-# which they could be joined.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`, of losses, which have no
+# dimension along which they could be joined.
 
 # %% [markdown]
 # ## What to keep
 #
-# - A CPU tensor and its NumPy array are two names for one memory. A write in place to either shows in both;
-#   `=` only gives the name to a new object.
-# - `from_numpy` always shares, `torch.tensor` always copies, `as_tensor` and `.to` share if they can. Equal
-#   numbers prove nothing: ask `np.shares_memory`.
-# - To work on the other library's memory: a name that shares, and an operation in place, such as `*=`, `out=`
-#   in NumPy or a method of PyTorch that ends in `_`.
-# - The steps to NumPy are `x.detach().cpu().numpy()`. From the CPU the result shares, from an accelerator it is a
-#   copy. Autograd does not see what NumPy writes.
-# - `bfloat16` becomes `float32` first; negative strides need a copy first.
+# - A CPU tensor and its NumPy array are two names for one memory. A write in place to either shows in both.
+# - `from_numpy` always shares, `torch.tensor` always copies, `as_tensor` and `.to` share if they can, and
+#   `torch.asarray(a, copy=…)` does what you say. Ask `np.shares_memory`.
+# - The steps to NumPy are `x.detach().cpu().numpy()`. From the CPU the result shares, from an accelerator it
+#   is a copy. Autograd does not see what NumPy writes.
+# - DLPack hands a tensor to CuPy and JAX without a copy. `bfloat16` becomes `float32` first, and negative
+#   strides need a copy first.
 # - Keep losses and outputs detached, join them on the device, and transfer them once.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/06_numpy_sharing.ipynb), six functions. **Then:**

@@ -22,6 +22,8 @@ def test_lesson_00_compares_the_two_memories_as_measured():
     own = MEASURED["basics"]["device memory bytes/s (copy 1 GiB, read + written)"]
     transfer = MEASURED["bandwidth"]["pageable to the device, 268435456 bytes"]["bytes/s"]
     assert own / transfer == pytest.approx(195, abs=5)
+    lesson = (FOLDER.parents[2] / "source" / "lessons" / "00_start_here.py").read_text(encoding="utf-8")
+    assert f"own, from_the_host = {own / 1e9:.0f}, {transfer / 1e9:.1f}  # GB/s, measured on" in lesson
     product = MEASURED["launch_bound"]["bfloat16 (rows x 4096) @ (4096 x 4096), 4096 rows, device seconds"]
     assert 1e9 / own / product == pytest.approx(4 / 3, rel=0.05)
 

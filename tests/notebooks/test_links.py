@@ -65,6 +65,25 @@ def test_every_question_has_a_short_answer_and_a_place_in_the_course():
         assert len(re.findall(r"[.?](?:\s|$)", said)) <= 2, question
 
 
+TERM = re.compile(r"- \*\*([^*]+)\*\*: .+\. → \[[^\]]+\]\(\.\./(notebooks/\w+\.ipynb)#cell-id=[\w-]+\)")
+
+
+def test_every_term_of_the_glossary_is_used_where_its_link_leads():
+    """One sentence each, in the order of the alphabet; a lesson that drops a term fails here."""
+    lines = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
+    entries = [line for line in lines if line.startswith("- ")]
+    assert len(entries) > 40
+    terms = []
+    for line in entries:
+        found = TERM.fullmatch(line)
+        assert found, line
+        term, lesson = found.groups()
+        terms.append(term.lower())
+        words = " ".join(prose(ROOT / lesson).replace("*", "").split()).lower()
+        assert term.lower() in words, f"{lesson} no longer speaks of {term}"
+    assert terms == sorted(terms)
+
+
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_a_link_to_an_exercise_leads_to_its_task(lesson):
     """Not to the top of the exercises, but for the one at a lesson's end, which speaks of all of them."""

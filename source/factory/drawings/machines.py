@@ -21,11 +21,12 @@ def few_and_many() -> Scene:
                 x + 108 + 22 * (unit % 2), y + 6 + 21 * (unit // 2), 18, 17, edge="", fill=HOST, round=1
             )
     sheet.box(16, 154, 328, 28, "large caches", edge=HOST)
+    sheet.write(416, 38, "a control unit decides for its whole row", anchor="start", size=SMALL)
     for row in range(6):
-        y = 34 + 19 * row
-        sheet.box(416, y, 22, 15, edge=FIRST, round=1)
+        y = 50 + 17 * row
+        sheet.box(416, y, 22, 14, edge=FIRST, round=1)
         for unit in range(18):
-            sheet.box(443 + 17 * unit, y, 13, 15, edge="", fill=FIRST, round=1)
+            sheet.box(443 + 17 * unit, y, 13, 14, edge="", fill=FIRST, round=1)
     sheet.box(416, 154, 328, 28, "a wide connection to its memory", edge=FIRST)
     return sheet.scene(195)
 
@@ -48,20 +49,6 @@ def inside_a_cpu() -> Scene:
     sheet.box(600, 0, 160, 190, "gigabytes,", "in pages of 4 KiB", top="system memory", edge=HOST, thick=1.5)
     sheet.arrow((500, 160), (600, 160), arrow=False, edge=HOST, thick=8)
     sheet.write(550, 140, f"{specs.HOST.bandwidth / 1e9:.0f} GB/s", size=SMALL)
-    return sheet.scene(195)
-
-
-@drawing
-def data_arrives_at_the_cpu() -> Scene:
-    """Lesson 01: whatever comes in and goes out passes through the CPU's memory."""
-    sheet = Sheet()
-    for row, name in enumerate(("files", "the network", "NumPy arrays", "Python lists")):
-        sheet.box(0, 10 + 44 * row, 130, 34, name)
-        sheet.arrow((130, 27 + 44 * row), (250, 27 + 44 * row))
-    sheet.box(250, 0, 200, 190, "decode, shuffle,", "cut, pad, print, save", top="cpu", edge=HOST, thick=2)
-    sheet.box(610, 40, 150, 110, "large products", top="the accelerator", edge=FIRST, thick=2)
-    sheet.arrow((450, 75), (610, 75), words="minibatches", edge=palette.COPY, thick=2.5)
-    sheet.arrow((610, 125), (450, 125), words="a loss, a metric", edge=palette.COPY, thick=1.5)
     return sheet.scene(195)
 
 

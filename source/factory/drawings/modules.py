@@ -13,12 +13,12 @@ def registered_or_loose() -> Scene:
     rows = (("parameter", "weight"), ("buffer", "running_mean"), ("an attribute", "mask"))
     for row, (kind, name) in enumerate(rows):
         sheet.box(20, 32 + 52 * row, 210, 40, f"{kind}: {name}", edge=HOST, faint=False)
-    sheet.box(510, 0, 250, 190, top="after .to(device)", edge=FIRST, thick=2)
+    sheet.box(510, 0, 250, 130, top="after .to(device)", edge=FIRST, thick=2)
     for row, (kind, name) in enumerate(rows[:2]):
         sheet.box(530, 32 + 52 * row, 210, 40, f"{kind}: {name}", edge=FIRST, thick=2)
         sheet.arrow((230, 52 + 52 * row), (530, 52 + 52 * row), edge=palette.COPY, thick=2)
     sheet.write(380, 36, "registered: moves", size=SMALL)
-    sheet.box(530, 136, 210, 40, "mask: still on cpu", edge=HOST, thick=2)
+    sheet.box(510, 142, 250, 48, "mask: still on cpu", edge=HOST, thick=2)
     sheet.write(380, 156, "a plain tensor: stays where it is", size=SMALL)
     return sheet.scene(195)
 

@@ -31,16 +31,16 @@ def numbers_to_know() -> Scene:
     for number, one in enumerate(found):
         y = top + row * number + row / 2
         colour = COLOURS[one.by]
-        wide = max(along(one.seconds) - left, 3)
-        sheet.write(left - 12, y, one.work, anchor="end", size=SMALL)
-        sheet.box(left, y - 6, wide, 12, edge="", fill=colour, round=0, hatched=one.by == "transfer")
-        sheet.write(left + wide + 8, y, duration(float(f"{one.seconds:.2g}")), anchor="start", size=SMALL)
+        x = along(one.seconds)
+        sheet.write(left - 22, y, one.work, anchor="end", size=SMALL)
+        sheet.box(x - 6, y - 6, 12, 12, edge=colour, fill=colour, round=6, hatched=one.by == "transfer")
+        sheet.write(x + 12, y, duration(float(f"{one.seconds:.2g}")), anchor="start", size=SMALL)
     for x, by, words in (
         (300, "host", "the host"),
         (430, "device", "the device"),
         (560, "transfer", "a transfer"),
     ):
-        sheet.box(x, low + 12, 14, 12, edge="", fill=COLOURS[by], round=0, hatched=by == "transfer")
+        sheet.box(x, low + 12, 12, 12, edge=COLOURS[by], fill=COLOURS[by], round=6, hatched=by == "transfer")
         sheet.write(x + 22, low + 18, words, anchor="start", size=SMALL)
     return sheet.scene(low + 30)
 

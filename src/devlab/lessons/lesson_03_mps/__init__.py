@@ -9,7 +9,7 @@ from devlab.checks.verbs import aside
 lesson = Lesson(
     "03_mps",
     "MPS and other accelerators",
-    ("choose_device", "current_accelerator_or_cpu", "supported_dtype", "with_fallback", "portable_randn"),
+    ("current_accelerator_or_cpu", "choose_device", "supported_dtype", "with_fallback", "portable_randn"),
 )
 
 # Machines to pretend: the arguments of `pretend.machine`.
