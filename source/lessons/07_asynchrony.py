@@ -7,8 +7,8 @@
 # After this lesson you can time work on any device, say what decides how long it takes, read a profiler's
 # trace, copy the next batch while the current one is processed, and tell when an accelerator is worth using.
 #
-# **Takes** 20 minutes of reading and 20 for pictures and guesses; the tasks take 90 more. **Needs** [04
-# Transfers](04_transfers.ipynb).
+# **Takes** about 35 minutes to read, and 90 for the tasks, with a good place for a break before [Three
+# regimes](#Three-regimes). **Needs** [04 Transfers](04_transfers.ipynb).
 
 # %%
 import gzip
@@ -278,10 +278,11 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 #
 # ![A waiter, the host, hangs slips on a rail, the stream. Many cooks, the processors, stand at a bench; what they cook with is fetched from the pantry, the memory, and carried back there. Overhead holds the kitchen up where the slips are written, compute at the bench, bandwidth between bench and pantry.](drawing:kitchen)
 #
-#  **overhead**, where work is finished before the next launch has been made; **bandwidth**, where fetching
-# and carrying takes longer than the work; and **compute**, where the processors are busy. All three go on at
-# once, so **the slowest decides**: the largest of the three times is the least that work can take, and their
-# sum about the most. Making another one faster changes nothing.
+# Three things can hold it up, and they are called regimes: **overhead**, where work is finished before the
+# next launch has been made; **bandwidth**, where fetching and carrying takes longer than the work; and
+# **compute**, where the processors are busy. All three go on at once, so **the slowest decides**: the largest
+# of the three times is the least that work can take, and their sum about the most. Making another one faster
+# changes nothing.
 
 # %% [markdown] facts=["J1", "V4"]
 # ### Overhead: the launch decides
@@ -348,6 +349,7 @@ for words, function in (
 
 if device.type == "cuda":  # the same chain, recorded once and launched as a whole
     aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):  # PyTorch asks for a warm-up outside of the main stream
         chain(factors)
     torch.cuda.synchronize()
@@ -640,8 +642,8 @@ guess.was_about(100 * idle["small_batches_launch_bound"])
 
 # %% [markdown] facts=["J1", "J6"]
 # With small batches the GPU idles: the host needs all of the time to launch some forty kernels a step, so
-# `.item()` costs nothing. With large ones the loader in the main process keeps the GPU idle for half of the
-# time; where it also pins, loading takes longer still. With workers the GPU itself is nearly the limit.
+# `.item()` costs nothing. With large batches the loader in the main process keeps the GPU idle for half of
+# the time; where it also pins, loading takes longer still. With workers the GPU itself is nearly the limit.
 #
 # Over a whole epoch of 12 batches the H200 did {measured:traces:loader_in_the_main_process_waits:images/s},
 # {measured:traces:pinned_no_wait:images/s} and {measured:traces:workers_pinned_no_wait:images/s} images a
@@ -790,9 +792,9 @@ with races():
     print("with record_stream:   ", means_of_all(recorded=True))
 
 # %% [markdown] facts=["Y1", "P5"]
-# H200, measured: without `record_stream` 175 of 200 sums were wrong, and no error was raised. It has a price,
-# says its documentation: how much memory a program needs comes to depend on timing. The other cure has none:
-# the side stream waits for the main one, by `copies.wait_stream(main)`, before it copies.
+# H200, measured: without `record_stream` 175 of 200 sums were wrong, and no error was raised. `record_stream`
+# has a price, says its documentation: how much memory a program needs comes to depend on timing. The other
+# cure has none: the side stream waits for the main one, by `copies.wait_stream(main)`, before it copies.
 #
 # PyTorch's tool for races is the **CUDA stream sanitizer**, a prototype: started with
 # `TORCH_CUDA_SANITIZER=1`, a program ends at the first access that no wait orders, even on a day on which the

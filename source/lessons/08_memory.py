@@ -5,15 +5,15 @@
 # or the batch grows. PyTorch keeps an exact account of what it takes from a device, and this lesson teaches
 # you to read it.
 #
-# A training puts four kinds of tensors there: the **parameters**, their **gradients**, the **optimizer's
-# state**, and the **activations** that the forward leaves for the backward. A fifth part is what PyTorch
-# keeps in reserve, and a sixth what CUDA takes for itself.
+# A training puts four kinds of tensors there: the **parameters**, their **gradients**, which say how the loss
+# changes with each, the **optimizer's state**, and the **activations** that the forward leaves for the
+# backward. A fifth part is what PyTorch keeps in reserve, and a sixth what CUDA takes for itself.
 #
 # After it you can say what each line of a program holds, how much memory the training of a model will take,
 # and what to do when it runs out.
 #
-# **Takes** 22 minutes of reading and 15 for pictures and guesses; the tasks take an hour more. **Needs** [05
-# Models and buffers](05_buffers.ipynb); you know `loss.backward()` and have met `detach` in
+# **Takes** about 30 minutes to read, and 70 for the tasks. **Needs** [05 Models and
+# buffers](05_buffers.ipynb); you know `loss.backward()` and have met `detach` in
 # [06](06_numpy_sharing.ipynb).
 
 # %%
@@ -615,15 +615,14 @@ del block, x, out
 # %% [markdown] facts=["H2", "H6"]
 # With the parameters that makes 6.98 GB after the forward. H200, measured: {measured:memory_by_phase:step 0:
 # after forward}. The simulated device writes attention out, which adds 1 here; the scores of the last layer,
-# one tensor, are a quarter of it all. So compute the loss in pieces, or give it fewer words. The peak of
-# {measured:memory_by_phase:step 0: peak of backward} came with the first results of the backward, two more
-# tensors as large as the scores.
+# one tensor, are a quarter of it all. So where memory is short, compute the loss in pieces of the text. The
+# peak of {measured:memory_by_phase:step 0: peak of backward} came with the first results of the backward, two
+# more tensors as large as the scores.
 
 # %% [markdown] facts=["H2", "H6"]
 # ### The mountain of a step
 #
-# Not all of that is there at the same time. The forward piles activations up, layer by layer. The backward
-# takes them down again, and creates the gradients as it goes.
+# Not all of that is there at the same time.
 #
 # To look at the memory in the middle of a step, the next cell uses **hooks**, functions that PyTorch calls at
 # a certain point. `register_forward_hook` has `look` called after each `Tanh` of the forward, and
@@ -667,8 +666,10 @@ guess.was(guess.choices[moments.index(max(moments))])
 del model, layers, layer, x
 
 # %% [markdown] facts=["H2", "H6"]
-# Two layers make two outputs of 2 MiB, and yet the mountain rises by only 2 MiB from one `Tanh` to the next.
-# For its backward a `Tanh` keeps its output, and a `Linear` keeps its input, which is the same tensor.
+# The forward piles activations up, layer by layer. The backward takes them down again, and creates the
+# gradients as it goes. Two layers make two outputs of 2 MiB, and yet the mountain rises by only 2 MiB from
+# one `Tanh` to the next. For its backward a `Tanh` keeps its output, and a `Linear` keeps its input, which is
+# the same tensor.
 #
 # ![Memory over a training step. Parameters and the optimizer's state are there all the time. With a large batch the activations pile up to a peak at the turn from forward to backward; with a small batch the most is needed in the optimizer's step](drawing:two_moments)
 #
@@ -837,9 +838,10 @@ guess.was({0: "neither", 2: "both"}.get(len(works)) or works[0])
 # - The account is kept by the host, when an operation is launched. So these numbers need no `synchronize`.
 # - On Apple's `mps` the account has other names: `torch.mps.current_allocated_memory()` and
 #   `torch.mps.driver_allocated_memory()`, with no peak beside them.
-# - **Unified memory** is shared by CPU and GPU, as on a Mac and on NVIDIA's DGX Spark. What the GPU takes the
-#   system lacks, and on a Spark the driver's *free* leaves out what Linux could still give back (llama.cpp's
-#   pull request 17368). PyTorch copies from `cpu` to the device all the same.
+# - **Unified memory** is shared by CPU and GPU, as on a Mac, NVIDIA's DGX Spark or AMD's Strix Halo. What the
+#   GPU takes the system lacks. On a Spark the driver's *free* leaves out what Linux could still give back
+#   (llama.cpp's pull request 17368); a Strix Halo of 128 GB may show its GPU 62, until firmware or kernel are
+#   told otherwise (docs of antirez/ds4). PyTorch copies from `cpu` to the device all the same.
 # - For the CPU PyTorch keeps no such account. `devlab.watch()` counts the bytes of new tensors there:
 
 # %% facts=["H1"]

@@ -10,9 +10,8 @@
 # does a little of it by hand, because that shows what moves, and then trains one model with two real
 # processes, as programs do it.
 #
-# **Takes** 15 minutes of reading and 15 for pictures and guesses; the tasks take an hour more. **Needs** [04
-# Transfers](04_transfers.ipynb) and [05 Models and buffers](05_buffers.ipynb); [07
-# Asynchrony](07_asynchrony.ipynb) helps with one picture.
+# **Takes** about 20 minutes to read, and 60 for the tasks. **Needs** [04 Transfers](04_transfers.ipynb) and
+# [05 Models and buffers](05_buffers.ipynb); [07 Asynchrony](07_asynchrony.ipynb) helps with one picture.
 
 # %%
 import torch
@@ -411,8 +410,8 @@ guess = devlab.predict("Over PCIe 3.0, at the data sheet's 16 GB/s: how many ms?
 
 # %% facts=["U4"]
 gradients = 124_475_904 * 4
-for connection, rate in (("PCIe 3.0", 16e9), ("PCIe 4.0", 32e9), ("NVLink, 4th generation", 450e9)):
-    took = {ranks: 2 * (ranks - 1) / ranks * gradients / rate for ranks in (2, 8)}
+for connection, rate in (("PCIe 3.0", 16), ("PCIe 4.0", 32), ("NVLink, 4th generation", 450)):  # in GB/s
+    took = {ranks: 2 * (ranks - 1) / ranks * gradients / (1e9 * rate) for ranks in (2, 8)}
     print(
         f"{connection:<23} {1000 * took[2]:5.1f} ms with 2 ranks, {1000 * took[8]:5.1f} ms with 8, at the peak"
     )

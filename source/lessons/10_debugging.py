@@ -10,7 +10,7 @@
 # After it you can read the message, find out which tensor is where and which line put it there, and mend that
 # line instead of the one that failed.
 #
-# **Takes** 18 minutes of reading and 12 for guesses; the tasks take an hour more. **Needs** [05 Models and
+# **Takes** about 25 minutes to read, and 70 for the tasks. **Needs** [05 Models and
 # buffers](05_buffers.ipynb) and the habit of [04 Transfers](04_transfers.ipynb).
 
 # %%
