@@ -2,7 +2,7 @@
 # # 10 Debugging: exercises
 #
 # First you write three tools that look. Then comes a clinic with six broken programs, each of which has one
-# of the six usual suspects in the wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
+# of the six usual culprits in the wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
 #
 # For the tools, write your answer in place of `raise NotImplementedError("your code here")`, as usual. The
 # programs of the clinic are already written, and wrong. Run the check first and read the verdict: the error
@@ -79,7 +79,7 @@ devlab.check(device_report)
 # - Of the model, look at parameters, buffers, and everything that is held by a plain attribute: a tensor, a
 #   module, or a list, tuple or dict of them, however deep. The name is `model.` and the dotted path:
 #   `model.head.weight`, `model.scale`, `model.tables.0`, `model.cache.key`, `model.blocks.0.weight`. A plain
-#   attribute that is at home is no stray.
+#   attribute that is at home is not astray.
 # - Of the batch, which is a dict, look at the top (`batch.labels`) and at whatever lies deeper, in dicts,
 #   lists and tuples (`batch.extra.mask`, `batch.pair.1`).
 # - A tensor with a single number counts, too. Whatever is not a tensor does not count. A key of a dict stands
@@ -130,7 +130,7 @@ devlab.check(find_strays)
 # %% [markdown]
 # ## The clinic
 #
-# Here are six patients. Each of them runs on the CPU, as most broken programs do. Run the check, read the
+# Here are six broken programs. Each of them runs on the CPU, as most broken programs do. Run the check, read the
 # error, say which tensor is where, find the line that made it, and only then change something. To have a
 # patient on the table, call it yourself in a new cell with tensors on `device`; afterwards ask
 # `devlab.explain()` whether it agrees.

@@ -1,26 +1,29 @@
 # %% [markdown]
 # # 07 Asynchrony
 #
-# Here are two measurements of the same work, taken in the same run with the same Python clock. Both are
-# correct, and they contradict each other.
+# Here are two measurements of the same work, taken in one run with the same Python clock. Both are correct,
+# and they contradict each other.
 #
 # After this lesson you can time work on any device, say what decides how long it takes, read a profiler's
-# trace, copy the next batch while the current one is being processed, and tell when an accelerator is worth
-# using.
+# trace, copy the next batch while the current one is processed, and tell when an accelerator is worth using.
 #
-# **Takes** about 60 minutes, with a good place for a break before [Three regimes](#Three-regimes). **Needs**
-# [04 Transfers](04_transfers.ipynb).
+# **Takes** about 35 minutes to read, and 90 for the tasks, with a good place for a break before [Three
+# regimes](#Three-regimes). **Needs** [04 Transfers](04_transfers.ipynb).
 
 # %%
+import gzip
+import json
 import math
 import os
+import tempfile
 import time
+from pathlib import Path
 
 os.environ["KINETO_LOG_LEVEL"] = "99"  # keeps the profiler's own log lines out of this notebook
 
 import torch
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.benchmark import Timer
 
 import devlab
@@ -28,17 +31,22 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# **What is measured here, and what is modelled.** Without a GPU, a simulated device takes its place. Its
-# waits are real, but stretched (for a product more than a thousand times), so that a clock in Python can see
-# them. Figures that a clock took are called *measured*, and yours will differ. What is called *modelled* or
-# *simulated* is computed for the course's reference machine at full speed. *H200, measured* is what an NVIDIA
-# H200 answered, so that you can see what the model gets right.
+# Without a GPU, a simulated device takes its place. Its waits are real, but stretched, so that Python can see
+# them. What a clock took is called *measured*; *modelled* or *simulated* is computed for the course's
+# reference machine; *H200, measured* is what an NVIDIA H200 answered.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ## The host runs ahead
 #
 # The work is five matrix products. The function notes the time twice: after the last line that starts a
 # product, and again when the device has done everything.
+
+# %% facts=["Y1", "Y2"]
+guess = devlab.predict(
+    "Of the whole time, how much has passed when the last product was started?",
+    "more than half",
+    "less than half",
+)
 
 # %% tags=["nbval-ignore-output"] facts=["Y2", "Y3"]
 side = 384 if device.type == "sim" else 4096
@@ -68,19 +76,18 @@ started, done = min(two_clocks() for _ in range(3))  # the calmest of three
 print(f"measured without waiting: five products in {1000 * started:6.1f} ms")
 print(f"measured with waiting:    five products in {1000 * done:6.1f} ms")
 
+guess.was("more than half" if started > 0.5 * done else "less than half")
+
 # %% [markdown] facts=["Y1", "Y2", "Y3"]
-# Which of the two is how long five products take? The second. **Operations on an accelerator are
-# asynchronous**: the call, which is named a **launch**, returns as soon as the work is queued in the device's
-# **stream**, and the device works through that stream in its own time. (PyTorch gives each device one such
-# queue to begin with. The program that the device runs for a launch is called a **kernel**.) The first clock
-# measured how long it takes to launch five products, the second how long it takes to compute them.
+# The second figure is how long they take. **Operations on an accelerator are asynchronous.** To call one is a
+# **launch**: the call puts the work into a queue and returns. The queue is the device's **stream**, and the
+# device works through it in its own time. The program that it runs for a launch is called a **kernel**.
 #
 # ![The host launches five products one after the other, and is done with that early. The device begins the first product after the first launch and works on all five in turn. The first clock stops after the last launch, the second when the last product is done.](drawing:launched_and_done)
 #
-# Between the two moments Python is free. (On a GPU the first figure is far smaller still: on the simulated
-# device your CPU computes the results while it launches. H200, measured: a product of two 8192 × 8192
-# matrices took {measured:held_by_copies:seconds of the work in front}, and the line that launched it {measured:launch_bound:without a wait: time of an 8192 product by the host's clock}.) But sooner or later the host has to wait.
-# Here is the time of each line of a small program:
+# H200, measured: a product of two 8192 × 8192 matrices took {measured:held_by_copies:seconds of the work in
+# front}, and the line that launched it {measured:launch_bound:without a wait: time of an 8192 product by the
+# host's clock}. But sooner or later the host has to wait:
 
 # %% tags=["nbval-ignore-output"] facts=["Y1", "Y2"]
 torch.accelerator.synchronize()
@@ -96,18 +103,11 @@ for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments
     print(f"{line:<16}{1000 * (end - start):7.2f} ms, measured")
 
 # %% [markdown] facts=["Y1", "Y2"]
-# The host knows a shape without asking the device. `item()` needs a number. The copy that fetches it takes
-# its turn in the stream, so `item()` waits for everything that was launched before it, needed or not. Within
-# one stream the results are what they would be without asynchrony. What changes is **which line you wait
-# at**: a line that launches is quick, and the first line that needs a value waits for all lines before it.
+# The host knows a shape without asking the device. `item()` needs a number, and the copy that fetches it
+# takes its turn in the stream. One stream runs its work in order, so results are as if every call had waited.
+# Only **the line at which you wait** changes.
 #
-# Waits hide in ordinary Python. This loop keeps the largest of ten losses, and contains no `item`:
-#
-# ```python
-# for loss in losses:
-#     if loss > worst:
-#         worst = loss
-# ```
+# The first function below keeps the largest of ten losses, and contains no `item`.
 
 # %% facts=["Y1", "Y2"]
 guess = devlab.predict("How many times does the host wait for the device in these ten turns?", 0, 1, 10)
@@ -116,53 +116,79 @@ guess = devlab.predict("How many times does the host wait for the device in thes
 losses = [torch.tensor(0.5 * step, device=device) for step in range(10)]
 zero = torch.zeros((), device=device)
 
-worst = zero
-with devlab.watch() as by_if:
+
+def largest_by_if(losses):
+    worst = zero
     for loss in losses:
         if loss > worst:
             worst = loss
-print(f"with if:      {by_if.synchronizations:>2} waits, the worst is {worst.item()}")
+    return worst
 
-worst = zero
-with devlab.watch() as on_the_device:
+
+def largest_on_the_device(losses):
+    worst = zero
     for loss in losses:
         worst = torch.maximum(worst, loss)
-print(f"with maximum: {on_the_device.synchronizations:>2} waits, the worst is {worst.item()}")
+    return worst
 
-guess.was(by_if.synchronizations)
+
+waits = {}
+for function in (largest_by_if, largest_on_the_device):
+    with devlab.watch() as log:
+        worst = function(losses)
+    waits[function] = log.synchronizations
+    print(f"{function.__name__:<22} {log.synchronizations:>2} waits, the worst is {worst.item()}")
+
+guess.was(waits[largest_by_if])
 
 # %% [markdown] facts=["Y1", "Y2"]
-# `if` needs a yes or a no, and Python asks the tensor for it. After each answer the stream has run empty, and
-# the device idles until the next launch. With `torch.maximum` the decision is made on the device, and the
-# host never has to know it. **Let the host run ahead**, and ask for numbers when you need them.
+# `if` needs a yes or a no, and Python asks the tensor for it. Then the stream has run empty, and the device
+# idles until the next launch. With `torch.maximum` the decision is made on the device. **Let the host run
+# ahead**, and ask for numbers when you need them.
 #
+# PyTorch finds such lines for you. `torch.cuda.set_sync_debug_mode("warn")` makes each wait on CUDA a warning
+# at its line, *UserWarning: called a synchronizing CUDA operation* (pytorch issue 84291), and `"error"` an
+# exception. The mode is experimental, holds for the whole process and does not see every wait.
+# `devlab.no_sync` does the same for a block, on any device.
+
+# %% facts=["Y1", "Y2"]
+try:
+    if device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+        largest_by_if(losses)
+    else:
+        with devlab.no_sync():
+            largest_by_if(losses)
+except RuntimeError as error:
+    print(f"{type(error).__name__}: {str(error).partition(',')[0]}")
+finally:
+    if device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("default")
+
+# %% [markdown] facts=["Y1", "Y2"]
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`, a sum of losses that
 # may hold graphs, without a single wait.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
 #
-# Here are short programs, and what host and device do in them, from left to right in time. Read a program,
-# guess, and press *Play*. The bar below a line says how long that line holds the host up. **Find out:** if
-# you synchronize *nowhere*, which programs keep the host waiting all the same? And which one prints a number
-# that is not there yet?
+# Here are short programs, and what host and device do in them. The bar below a line says how long that line
+# holds the host up. **Find out:** if you synchronize *nowhere*, which programs keep the host waiting all the
+# same? And which one prints a number that is not there yet?
 
 # %% facts=["Y1", "Y2"]
 devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
-# The programs that ask for a value wait, and so does a blocking copy, in either direction. A non-blocking one
-# of a few bytes from pageable memory holds the host up only while they are staged, which means copied into
-# pinned memory. A large one waits like a blocking copy (H200, measured: from 4 MiB on, and not up to 2 MiB).
-# One program waits for nothing and reads the host's memory while a copy to it is still under way: it prints
-# what happened to be there before, lesson 04's trap as a picture.
+# Asking for a value waits, and so does a blocking copy. A non-blocking one from pageable memory waits like a
+# blocking one if it is large: H200, measured, from 4 MiB on, and not up to 2 MiB. One program waits for
+# nothing and reads the host's memory while a copy to it is still under way: lesson 04's trap.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
 #
-# A clock that is read right after a launch has measured **the launch**, so there has to be a wait before the
-# clock stops. That alone is not enough. Below, other work is still running when the clock starts, and one
-# product is measured, without and with a wait before the start.
+# A clock that is read right after a launch has measured **the launch**. So there has to be a wait before it
+# stops, and that is not enough. Below, other work is still running when the clock starts.
 
 
 # %% tags=["nbval-ignore-output"] facts=["Y3", "Y4"]
@@ -186,18 +212,14 @@ print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms
 # Without the first wait the clock also counts what was launched before. There are **two waits: one before the
 # clock starts, and one before it stops**. Three more habits make a figure that you can repeat:
 #
-# - **Warm up.** The first call is special: libraries are loaded, memory is allocated, and the best kernel may
-#   have to be found.
-# - **Repeat.** A single measurement is an anecdote.
-# - **Take the median.** Now and then something else needs the machine. One such call drags a mean along, and
-#   the median does not notice it.
+# - **Warm up.** The first call loads libraries and allocates memory.
+# - **Repeat.**
+# - **Take the median.** One disturbed call drags a mean along.
 #
-# Mind the device, too. `torch.accelerator.synchronize()` waits for the **current** device, which is number 0
-# until a program chooses another. If the work is on another one, say so:
-# `torch.accelerator.synchronize(device)`.
-#
-# Two tools have these habits built in: `devlab.time_op`, which on the simulated device gives the model's
-# time, and PyTorch's own `torch.utils.benchmark.Timer`. How often `Timer` waits can be counted:
+# `torch.accelerator.synchronize()` waits for the **current** device, which is number 0 until a program
+# chooses another; `torch.accelerator.synchronize(device)` for the one that you mean. Two tools have these
+# habits built in: `devlab.time_op`, and PyTorch's own `torch.utils.benchmark.Timer`, whose waits can be
+# counted:
 
 # %% tags=["nbval-ignore-output"] facts=["Y5"]
 timing = devlab.time_op(lambda: x @ x, device)
@@ -208,19 +230,18 @@ with devlab.watch() as log:
 print(f"Timer, 200 calls: {log.launches} launches, {log.synchronizations} waits")
 
 # %% [markdown] facts=["Y4", "Y5"]
-# `Timer` makes all calls in a row between its waits, so launches overlap with work, as they do in a program.
-# `timeit` gives the mean of one run, `blocked_autorange()` the median of several. If your version of PyTorch
-# counts 0 waits here, end the statement with `torch.accelerator.synchronize()`.
+# `Timer` makes all calls in a row between its waits, as a program does. `timeit` gives the mean of one run,
+# `blocked_autorange()` the median of several. Older `Timer`s wait for CUDA only: if yours shows 0 waits, end
+# the statement with `torch.accelerator.synchronize()`.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`, which puts all of these habits
-# into one function, for any device.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`, all of these habits in one
+# function, for any device.
 
 # %% [markdown] facts=["Y6"]
 # ## Marks in the stream
 #
-# To measure with its own clock, the host has to wait until the device is idle. The *device* can read its own
-# clock instead. An **event** is a mark that you put into the stream, and when the device comes to it, it
-# notes the time. Three marks around two pieces of work show where the time goes:
+# The device can also read its own clock. An **event** is a mark that you put into the stream, and when the
+# device comes to it, it notes the time:
 
 # %% tags=["nbval-ignore-output"] facts=["Y6"]
 marks = [torch.Event(device=device, enable_timing=True) for _ in range(3)]
@@ -239,15 +260,12 @@ print(f"one product:   {marks[0].elapsed_time(marks[1]):6.1f} ms")
 print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% [markdown] facts=["Y6"]
-# The first mark has usually been reached by then, because the stream was empty. Only `synchronize` waits:
-# `record` queues its mark like other work. `elapsed_time` raises an error while one of its marks is not
-# reached (on `mps` it waits for them), and it counts in **milliseconds**. Events see the device alone. What
-# Python did meanwhile, and the launches, are not in the figure, unless the stream ran empty between the
-# marks.
+# `record` queues its mark like other work, and only `synchronize` waits. `elapsed_time` raises an error while
+# one of its marks is not reached (on `mps` it waits), and counts in **milliseconds**. Events measure the
+# device. Python's time shows only if the device ran out of work between the marks.
 #
-# With two GPUs there is a trap: `record()` marks a stream of the **current** device, whatever device the
-# event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean, and `record`
-# takes it.
+# With two GPUs, `record()` marks a stream of the **current** device; give it
+# `torch.accelerator.current_stream(device)`.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be
 # the current one.
@@ -255,35 +273,24 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 # %% [markdown] facts=["J1", "V4"]
 # ## Three regimes
 #
-# You can now measure how long work takes. The next question is why. Picture the device as the kitchen of a
-# restaurant. A waiter, who is the host, writes slips and hangs them on the rail: each slip is a launch, and
-# the rail is the stream. Thousands of cooks, the processors, work on one slip together. Their bench holds
-# next to nothing, so for each slip the ingredients are fetched from the **pantry**, the device's memory, and
-# the result is carried back there.
+# Why does work take as long as it does? Picture the device as a kitchen, in which the host is the waiter and
+# the processors are the cooks.
 #
 # ![A waiter, the host, hangs slips on a rail, the stream. Many cooks, the processors, stand at a bench; what they cook with is fetched from the pantry, the memory, and carried back there. Overhead holds the kitchen up where the slips are written, compute at the bench, bandwidth between bench and pantry.](drawing:kitchen)
 #
-# Such a kitchen can be slow for three reasons, which are called regimes:
-#
-# - **Overhead.** The dishes are so small that the cooks have finished one before the waiter has written the
-#   next slip.
-# - **Bandwidth.** The cooks stand at an empty bench, because fetching and carrying back takes longer than the
-#   cooking.
-# - **Compute.** There are slips on the rail and food on the bench, and the cooks cannot cook any faster.
-#
-# More cooks help in the third case and in no other. Along a full rail, writing, carrying and cooking go on at
-# the same time, so **the slowest of the three decides**, and making one of the others faster changes nothing.
-# (On the simulated device the tables below time each call by itself, so nothing hides the launch, and its
-# time is added.)
+# Three things can hold it up, and they are called regimes: **overhead**, where work is finished before the
+# next launch has been made; **bandwidth**, where fetching and carrying takes longer than the work; and
+# **compute**, where the processors are busy. All three go on at once, so **the slowest decides**: the largest
+# of the three times is the least that work can take, and their sum about the most. Making another one faster
+# changes nothing.
 
 # %% [markdown] facts=["J1", "V4"]
 # ### Overhead: the launch decides
 #
-# A slip takes the waiter as long for one egg as for a hundred. A launch takes the host a few microseconds,
-# however much work it starts. On the reference machine a launch takes 5 µs for an addition and 8 µs for a
-# product, and the smallest kernel takes the device another 2 µs. Python itself is part of it, so what takes
-# more lines of Python takes longer.
-# H200, measured: {measured:basics:host seconds to start x + 1 (8 numbers)} for `x + 1`, {measured:basics:host seconds to start a 64 x 64 product} for a small product, and {measured:basics:host seconds to start nn.Linear forward} for a call of `nn.Linear`.
+# A launch takes the host a few microseconds, however much work it starts: on the reference machine 5 µs for
+# an addition and 8 µs for a product. Python is part of it. H200, measured: {measured:basics:host seconds to
+# start x + 1 (8 numbers)} for `x + 1`, and {measured:basics:host seconds to start nn.Linear forward} for a
+# call of `nn.Linear`.
 
 # %% facts=["J1", "V4"]
 guess = devlab.predict(
@@ -316,29 +323,50 @@ for count in (10, 1000, 10_000, 100_000, 1_000_000, 10_000_000):
 guess.was(nearest(took[1000] / took[10], 1, 10, 100))
 
 # %% [markdown] facts=["J1", "V4"]
-# On the reference machine nearly all of the time is the launch and the kernel's start up to about ten
-# thousand numbers, and for most of it the cooks stand idle. The faster the device, the further that goes: on
-# an H200, measured, four million numbers take hardly longer than 256. **Small work loses**, and a loop of
-# small steps loses at every turn. Below, each of 200 rows is multiplied by a factor of its own, first in a
-# loop, then all at once, by a column of factors that is broadcast:
+# The faster the device, the further that goes: on an H200, measured, four million numbers take hardly longer
+# than 256. **Small work loses.** Below, each of 200 rows is multiplied by a factor of its own, in a loop and
+# all at once. The third function is 150 small operations, of which none can be left out.
 
 # %% facts=["J1", "V3", "V4"]
 rows = torch.ones(200, 64, device=device)
 factors = torch.linspace(0, 1, 200, device=device)
 
+
+def chain(x):
+    """Launch 150 small operations."""
+    for _ in range(50):
+        x = torch.relu(x * 1.01 + 0.1)
+    return x
+
+
 for words, function in (
     ("a loop:    ", lambda: torch.stack([row * factor for row, factor in zip(rows, factors, strict=True)])),
     ("one launch:", lambda: rows * factors[:, None]),
+    ("the chain: ", lambda: chain(factors)),
 ):
     launches, microseconds = launches_and_microseconds(function)
     print(f"{words} {launches:>4} launches, {microseconds:7.1f} µs, {kind}")
 
+if device.type == "cuda":  # the same chain, recorded once and launched as a whole
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):  # PyTorch asks for a warm-up outside of the main stream
+        chain(factors)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = chain(factors)
+    microseconds = 1e6 * devlab.time_op(graph.replay, device, show=False).median
+    print(f"the graph:      1 launch,   {microseconds:7.1f} µs, {kind}")
+
 # %% [markdown] facts=["J1", "V3"]
-# The results are the same, in less than a hundredth of the time. The cures for overhead are larger batches,
-# operations that take many tensors or rows at once, and, for a step that is launched again and again in the
-# same form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`). It is the
-# kitchen's set menu: a row of launches is recorded once, and from then on is ordered with a single slip.
-# H200, measured: 150 small operators took {measured:launch_bound:150 small operators, eager, until done} one by one, and {measured:launch_bound:150 small operators, one graph replay, until done} as a graph.
+# The cures for overhead are larger batches, operations that take many tensors or rows at once, and, for a
+# step that is repeated in the same form, a **CUDA graph**: launches are recorded once and then started by
+# one. The cell records one if there is an NVIDIA GPU. H200, measured: the chain took
+# {measured:launch_bound:150 small operators, eager, until done} one by one, and {measured:launch_bound:150
+# small operators, one graph replay, until done} as a graph. New input is copied into the old tensor before a
+# replay. `torch.accelerator.Graph` (PyTorch 2.13) does this on other devices too, and
+# `torch.compile(mode="reduce-overhead")` by itself.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one
 # launch.
@@ -346,31 +374,25 @@ for words, function in (
 # %% [markdown] facts=["J2", "J3", "J4"]
 # ### Bandwidth or compute: the arithmetic intensity decides
 #
-# When the work is large enough, the limit is either the pantry or the cooks. Which of them it is can be
-# worked out on paper, by asking how much is done with each byte that is carried:
+# For large work, memory or processors set the limit. Which of them can be worked out on paper:
 #
 # > **arithmetic intensity** = operations ÷ bytes that are read and written
 #
-# - `x + 1` in float32 reads 4 bytes, does 1 operation and writes 4 bytes for each number: **1/8 FLOP per
-#   byte**, whatever the size. (FLOP stands for one operation with floating-point numbers.) Everything is
-#   fetched, stirred once, and carried back.
-# - A product of two n × n matrices does n multiplications and n additions for each of n² results, so 2n³
-#   operations. It reads two matrices and writes one, 3 · 4n² bytes. That makes **n/6 FLOP per byte**, 171 for
-#   n = 1024. (Each number is used n times and fetched nearly once, because good kernels work on blocks that
-#   fit on the bench, which means into the caches.)
-# - A layer with n inputs and n outputs, given b rows, does 2bn² operations, and reads 4n² bytes of weights.
-#   As long as b is small beside n, that is about **b/2 FLOP per byte**. One row uses each weight once.
+# - `x + 1` in float32 does 1 operation for 8 bytes: **1/8 FLOP per byte**, whatever the size. FLOP stands for
+#   one operation with floating-point numbers.
+# - A product of two n × n matrices does 2n³ operations, and moves three matrices of 4n² bytes: **n/6 FLOP per
+#   byte**.
+# - A layer with n inputs and n outputs, given b rows, does 2bn² operations, and reads 4n² bytes of weights:
+#   about **b/2 FLOP per byte**, while b is small beside n. In a language model the rows are tokens.
 #
-# The machine has such a number as well, the **balance**: how many operations its cooks can do in the time in
-# which its pantry hands out one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷
-# 300e9 = **27 FLOP per byte**. Work below 27 is limited by bandwidth, work above it by compute. A
-# **roofline** shows both limits. Its slope is what the pantry can hand out, its flat top what the cooks can
-# do, and no work lies above it:
+# The machine's **balance** is how many operations it can do in the time in which its memory hands out one
+# byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s, so its balance is **27 FLOP per byte**.
+# Work below 27 is limited by bandwidth, work above it by compute. A **roofline** shows it:
 #
 # ![The roofline of the reference machine. Below 27 operations for each byte the rate rises with the arithmetic intensity, because bandwidth decides: x + 1 is at the foot of the slope, a layer with one row a little higher, and with 32 rows near its top. Above 27 the roof is flat at 8.1 TFLOP/s, because the operations decide; a product of two matrices with n = 1024 is there.](drawing:roofline)
 #
-# Use it for a prediction: a layer with 2048 inputs and 2048 outputs is given one row, and then 32 rows at
-# once, which are 32 times as many operations.
+# A layer with 2048 inputs and outputs is given one row, and then 32 rows at once, which are 32 times as many
+# operations.
 
 # %% facts=["J2", "J4"]
 guess = devlab.predict("32 rows take about how many times as long as one row?", 1, 8, 32)
@@ -390,43 +412,98 @@ for count in (1, 8, 32, 128, 256):
 guess.was(nearest(took[32] / took[1], 1, 8, 32))
 
 # %% [markdown] facts=["J2", "J3", "J4"]
-# Up to the balance more rows are nearly free: the time goes into fetching the weights, and they are fetched
-# once, for one plate or for 32. Beyond it the time grows with the rows, and the rate stays just below the
-# roof. An H200 shows the same in bfloat16, in which its measured balance is 188, with weights of 4096 × 4096:
+# Up to the balance more rows are nearly free, because the weights are fetched once. An H200 shows the same in
+# bfloat16, in which its measured balance is 188, with weights of 4096 × 4096:
 #
-# | rows | 1 | 32 | 256 | 512 | 1024 | 4096 |
-# |---|---|---|---|---|---|---|
-# | H200, measured | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 1 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 32 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 256 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 512 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 1024 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 4096 rows, device seconds} |
-#
-# This is why larger batches make training and serving efficient, and why a language model that writes for
-# one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
+# | rows | 1 | 256 | 512 | 1024 | 4096 |
+# |---|---|---|---|---|---|
+# | H200, measured | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 1 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 256 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 512 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 1024 rows, device seconds} | {measured:launch_bound:bfloat16 (rows x 4096) @ (4096 x 4096), 4096 rows, device seconds} |
 #
 # ![The balance of real machines, from their makers' peaks](recorded:balance)
 #
-# In 16 bits a number has half the bytes, so each intensity doubles. The balance doubles as well on the RTX
-# 4090. On the T4 it rises by a factor of 8 and on the H100 by 15, because their units for matrix products in
-# 16 bits, which NVIDIA calls tensor cores, are so much faster: better cooks, and the same pantry. On those
-# GPUs, more work is limited by bandwidth in 16 bits than in 32.
-#
-# In which regime is your own work? Here are the signs, and the cures:
+# In 16 bits each intensity doubles, and on GPUs with tensor cores, units for matrix products, the balance
+# rises by more: by 15 on the H100.
 #
 # | regime | it is cured by | how you tell |
 # |---|---|---|
-# | overhead | fewer, larger launches | `x + 1` on a tenth of the numbers takes just as long; launches leave gaps in the device's lane |
-# | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance; bytes ÷ time is near the peak |
-# | compute | fewer operations, matrix units (autocast, TF32: [lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance; operations ÷ time is near the peak |
+# | overhead | fewer, larger launches | a tenth of the numbers takes as long; gaps in the device's lane of a trace |
+# | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance, no gaps |
+# | compute | fewer operations, matrix units ([lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance |
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_regime):** `regime`, which says on paper what decides how
-# long a product takes: for matrices of any shape, in 32 or 16 bits, on any chip.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_regime):** `regime`, what decides how long a product
+# takes, on any chip.
+
+# %% [markdown] facts=["J1", "J2", "J3"]
+# ### A transformer, bounded
+#
+# From here to lesson 13 one model comes back: a small transformer that scores the next word at each place of
+# a text. Three bounds for its forward and backward can be written down before it runs:
+#
+# - **launches**: their number times the time of one;
+# - **bytes**: the parameters are read twice, and their gradients written once;
+# - **operations**: 6 for each parameter and token, 2 in the forward and 4 in the backward, at the rate of a
+#   large product.
+
+# %% facts=["J1"]
+guess = devlab.predict(
+    "Which of the three bounds is the largest, for 512 tokens?", "launches", "bytes", "operations"
+)
+
+# %% facts=["J1", "J2", "J3"]
+from torch import nn
+
+
+def transformer(width, blocks, words):
+    """Return a small language model: an embedding, blocks with attention, and scores for each word."""
+    block = nn.TransformerEncoderLayer(
+        width, width // 64, 4 * width, dropout=0.0, activation=F.gelu, batch_first=True, norm_first=True
+    )
+    encoder = nn.TransformerEncoder(block, blocks, enable_nested_tensor=False)
+    return nn.Sequential(nn.Embedding(words, width), encoder, nn.Linear(width, words, bias=False))
+
+
+def forward_and_backward():
+    scores = model(text[:, :-1])
+    F.cross_entropy(scores.flatten(0, 1), text[:, 1:].flatten()).backward()
+
+
+model = transformer(width=128, blocks=2, words=512).to(device)
+text = torch.randint(512, (8, 65), device=device)
+parameters, tokens = sum(p.numel() for p in model.parameters()), text[:, 1:].numel()
+
+one, ten_million = torch.ones(1, device=device), torch.ones(10_000_000, device=device)
+square = torch.eye(1024 if device.type == "sim" else 8192, device=device)
+_, launch = launches_and_microseconds(torch.add, one, 1)
+_, carried = launches_and_microseconds(torch.add, ten_million, 1)
+_, multiplied = launches_and_microseconds(torch.matmul, square, square)
+launches, microseconds = launches_and_microseconds(forward_and_backward)
+bounds = {
+    "launches": launches * launch,
+    "bytes": 3 * 4 * parameters * carried / 80_000_000,
+    "operations": 6 * parameters * tokens * multiplied / (2 * len(square) ** 3),
+}
+for name, bound in bounds.items():
+    print(f"{name:<11}{bound:9.1f} µs")
+print(f"{'it takes':<11}{microseconds:9.1f} µs, {1e6 * tokens / microseconds:,.0f} tokens a second, {kind}")
+guess.was(max(bounds, key=bounds.get))
+
+# %% [markdown] facts=["J1", "J3", "V1"]
+# So small a model is all launches. One of a real size, 12 blocks of width 768 with 124 million parameters,
+# 16,384 tokens in a batch, is at the other end. H200, measured, in float32 and with its optimizer:
+#
+# | | a step | tokens a second | FLOP a second |
+# |---|---|---|---|
+# | attention written out | {measured:spine:float32, attention by hand:seconds a step} | {measured:spine:float32, attention by hand:tokens/s} | {measured:spine:float32, attention by hand:model FLOP/s (6 N a token)} |
+#
+# A large product reached {measured:basics:operations/s, 8192 x 8192 product, float32}, so the bound by
+# operations is 242 ms, two thirds of the step. The share of the peak that a model's own operations reach is
+# its **MFU**, *model FLOPs utilization*. The next lessons add rows to this table.
 
 # %% [markdown] facts=["J5"]
 # ## Fusion: fewer bytes, fewer launches
 #
-# Most lines of a model are elementwise, and their intensity lies far below the balance. GELU, an activation
-# function, can be written out in Python with eight operations on tensors. That makes eight slips, and for
-# each of them a bowl is fetched from the pantry, stirred once, and carried back. PyTorch also has GELU as one
-# operation: the whole recipe on a single slip, and the bowl stays on the bench from the first step to the
-# last. Such a kernel is called **fused**. Both compute the same, up to rounding.
+# GELU, an activation function, can be written out in Python with eight operations on tensors. PyTorch also
+# has it as one, which is called **fused**. Both compute the same, up to rounding.
 
 # %% facts=["J5"]
 guess = devlab.predict(
@@ -457,29 +534,23 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 
 # %% [markdown] facts=["J5"]
 # Written out, 18 tensors pass through the memory, fused only 2. With a million numbers that saves bytes, with
-# a thousand it saves launches: **fusion helps in both regimes**. It makes no large product faster, but what
-# comes before and after one can be fused with it.
+# a thousand launches: **fusion helps in both regimes**.
 #
-# So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`,
-# `torch.addcmul`, or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which
-# captures the operations of a function as a graph and writes kernels for it: for a GPU in Triton, a language
-# for kernels, and for the CPU in C++. Its loop for `written_out` has one load and one store, and everything
-# between them stays in the processor. (The simulated device runs the captured operations one by one, so its
-# model shows no gain.)
+# So look for the fused operation first: `F.layer_norm`, `F.scaled_dot_product_attention`, an optimizer with
+# `fused=True`. For everything else there is **`torch.compile`**, which captures a function's operations and
+# writes kernels for them.
 #
 # H200, measured: GELU of 100 million numbers took 1.7 ms written out, 0.19 ms fused, and 0.19 ms compiled.
-# With a thousand numbers it took 64, 6.6 and 38 µs: a compiled function makes one launch, but calling it costs
-# the host more than calling one operation. And the first call compiles: for five operators it took {measured:launch_bound:torch.compile of it, first call}.
-# [Lesson 12](12_less_memory_less_time.ipynb#Compiled) says when a function is compiled again.
-
+# With a thousand numbers it took 64, 6.6 and 38 µs. And the first call compiles: for five operators it took
+# {measured:launch_bound:torch.compile of it, first call} ([lesson
+# 12](12_less_memory_less_time.ipynb#Compiled)).
 
 # %% [markdown] facts=["J6"]
 # ## A trace, read line by line
 #
-# A program has hundreds of operations, and you cannot work out all of them on paper. A **profiler** notes
-# each of them while the program runs. Here is a program with one piece of work for each regime: a product, an
-# addition over a million numbers, and 10,000 multiplications of ten numbers each. It runs on the CPU, where
-# waiter and cook are one person, who spends time on every slip all the same.
+# A **profiler** notes each operation while a program runs. Here is one with work for each regime: a product
+# of two matrices, an addition over a million numbers, and a loop of multiplications of ten numbers, all on
+# the CPU.
 
 # %% facts=["J6"]
 matrix, large, tiny = torch.ones(256, 256), torch.ones(1_000_000), torch.ones(10)
@@ -493,47 +564,94 @@ def three_works(matrix, large, tiny, turns):
     matrix @ matrix
 
 
-works = {"aten::mm": "the product", "aten::add": "the addition", "aten::mul": "the 10,000 small ones"}
-guess = devlab.predict("Which of the three takes most of the CPU's time?", *works.values())
+works = {"aten::mm": "the product", "aten::add": "the addition", "aten::mul": "the multiplications"}
+guess = devlab.predict("Which of the three takes most of the CPU's time, with 5,000 turns?", *works.values())
 
 # %% tags=["nbval-ignore-output"] facts=["J6"]
-three_works(matrix, large, tiny, 10)  # a warm-up
-with profile(activities=[ProfilerActivity.CPU]) as trace:
-    three_works(matrix, large, tiny, 10_000)
+activities, tensors = [ProfilerActivity.CPU], (matrix, large, tiny)
+if device.type == "cuda":  # your GPU's kernels, too
+    activities.append(ProfilerActivity.CUDA)
+    tensors = [tensor.to(device) for tensor in tensors]
+
+with profile(activities=activities, schedule=schedule(wait=1, warmup=1, active=2)) as trace:
+    for _ in range(4):
+        three_works(*tensors, 5000)
+        trace.step()
 
 rows_of = trace.key_averages()
 print(rows_of.table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_width=20))
+path = os.path.join(tempfile.mkdtemp(), "trace.json")
+trace.export_chrome_trace(path)
+print(f"{os.path.getsize(path):,} bytes in", os.path.basename(path))
 
-guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
-
-if device.type == "cuda":  # the same program on your GPU, with a column for it
-    there = [tensor.to(device) for tensor in (matrix, large, tiny)]
-    three_works(*there, 10)
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
-        three_works(*there, 1000)
-        torch.accelerator.synchronize()
-    print(trace.key_averages().table(row_limit=8, max_name_column_width=20))
+guess.was(
+    works[max((row for row in rows_of if row.key in works), key=lambda row: row.self_cpu_time_total).key]
+)
 
 # %% [markdown] facts=["J6"]
-# Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`, which
-# calls `aten::mm` for two matrices.
+# `schedule` lets one step pass, warms up in the next and records two; `trace.step()` ends a step. Each row is
+# an operator of PyTorch's library `aten`; `@` calls `aten::mm`.
 #
-# - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. Sort by *self* to
-#   find where the time goes, by *total* to find the operation that caused it.
-# - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of about a microsecond are
-#   overhead, since multiplying ten numbers takes a CPU a few nanoseconds. A single call that takes long is
-#   bandwidth or compute, and its intensity says which.
-# - The profiler itself takes time for each call, so it makes small operators look slower than they are.
+# - **Self CPU** is the time in the operator itself, **CPU total** includes what it called.
+# - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of a microsecond are
+#   overhead. A single long call is bandwidth or compute, and its intensity says which.
+# - With a GPU, *Self CUDA* has the kernels.
+# - `record_shapes=True` adds shapes, `with_stack=True` Python's lines, `with record_function("my part"):` a
+#   row of your own.
 #
-# With `ProfilerActivity.CUDA` among the activities, there are columns for the GPU as well; if you have one, a
-# second table above shows them. *Self CUDA* has the kernels, and among the CPU's rows `cudaLaunchKernel` is
-# the launching, `cudaDeviceSynchronize` or `cudaStreamSynchronize` the waiting. If the sum of the GPU's times
-# is far below the duration, the device idles: because of launches, which is overhead, or because it waits for
-# data. What the host does in the gaps tells you which.
+# A **trace** has an order in time. Drop the file on ui.perfetto.dev, which reads it in your browser. An
+# **arrow** leads from each launch to its kernel. Where every arrow is short, the device waits for the host.
 #
-# A table has no order in time, a **trace** has. `log.timeline()` of this course draws a trace in the
-# notebook, with a lane for the host and one for each engine of the device. Here is the same program on the
-# device, with 8 small multiplications and other sizes:
+# A trace is JSON, so a few lines can read one. Five come with the course: an H200 trained a small
+# convolutional network, in batches of 16 and of 256 images.
+
+# %% facts=["J6"]
+guess = devlab.predict(
+    "Small batches, the loss not read: how much of the time does the H200 idle, in %?", 5, 50, 95
+)
+
+# %% facts=["J1", "J6"]
+idle = {}
+print("                                       H200 idles   host loads   launches    waits")
+for name in (
+    "small_batches_item",
+    "small_batches_launch_bound",
+    "loader_in_the_main_process_waits",
+    "pinned_no_wait",
+    "workers_pinned_no_wait",
+):
+    with gzip.open(Path(devlab.__file__).parent / "data" / "h200" / f"{name}.json.gz") as file:
+        slices = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    spent = dict.fromkeys(("all", "GPU", "loads", "launches", "waits"), 0)
+    for one in slices:
+        if one["name"].startswith("PyTorch Profiler"):
+            spent["all"] += one["dur"]
+        elif one["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
+            spent["GPU"] += one["dur"]  # all in one stream, so no two at a time
+        elif one["name"].startswith("enumerate(DataLoader)"):
+            spent["loads"] += one["dur"]
+        elif one["name"].startswith("cudaLaunch"):
+            spent["launches"] += one["dur"]
+        elif one["name"].endswith("Synchronize"):
+            spent["waits"] += one["dur"]
+    idle[name] = 1 - spent["GPU"] / spent["all"]
+    shares = [idle[name], *(spent[kind_of] / spent["all"] for kind_of in ("loads", "launches", "waits"))]
+    print(f"{name:<38}", *(f"{share:>9.0%}  " for share in shares))
+
+guess.was_about(100 * idle["small_batches_launch_bound"])
+
+# %% [markdown] facts=["J1", "J6"]
+# With small batches the GPU idles: the host needs all of the time to launch some forty kernels a step, so
+# `.item()` costs nothing. With large batches the loader in the main process keeps the GPU idle for half of
+# the time; where it also pins, loading takes longer still. With workers the GPU itself is nearly the limit.
+#
+# Over a whole epoch of 12 batches the H200 did {measured:traces:loader_in_the_main_process_waits:images/s},
+# {measured:traces:pinned_no_wait:images/s} and {measured:traces:workers_pinned_no_wait:images/s} images a
+# second, in the order of the last three rows: starting workers took longer than they saved. Only a clock
+# around the epoch says what you gain.
+#
+# `log.timeline()` of this course draws a trace, with a lane for each **engine** of the device, the part that
+# computes and the parts that copy:
 
 # %% facts=["J1", "J6"]
 shapes = ((384, 384), 700_000, 10) if device.type == "sim" else ((4096, 4096), 100_000_000, 10)
@@ -547,18 +665,15 @@ with devlab.watch() as log:
 log.timeline()
 
 # %% [markdown] facts=["J1", "J6"]
-# On the left the host is busy without a pause, and the device has gaps: the cooks have finished each small
-# dish before the next slip is written. That is what overhead looks like in every tool. On the right all slips
-# hang on the rail, the waiter waits, and the kitchen works without a gap: first on the addition, limited by
-# bandwidth, then on the product, limited by compute. Those two look alike, because a trace does not show what
-# the cooks wait for. Their intensities tell them apart: 1/8 for the addition, and n/6, at least 64, for the
-# product.
+# On the left the host is busy without a pause, and the device has gaps: overhead. On the right the host
+# waits, and the device works without a gap, first limited by bandwidth, then by compute. Those two look alike
+# in a trace, and their intensities tell them apart.
 
 # %% [markdown] facts=["Y1"]
 # ## Two streams
 #
-# A stream works in order, and a copy to the device waits its turn in it like any other work. Here two batches
-# from pinned memory are copied and multiplied, one after the other. Watch the lane *computing* for idle time.
+# A copy to the device waits its turn in a stream like any other work. Here two batches from pinned memory are
+# copied and multiplied. Watch the lane *computing* for idle time.
 
 # %% facts=["Y1"]
 side = 1024 if device.type == "sim" else 4096
@@ -579,16 +694,15 @@ in_turn = log.timeline()
 
 # %% [markdown] facts=["Y1", "P5"]
 # Copies and products take turns, although the device has an engine for each. But there may be several
-# streams: what is in one of them runs in order, and two of them know nothing of each other. So give the
-# second copy a stream of its own, and let it run while the first product is computed. `torch.Stream(device)`
-# makes a stream, and what you launch in a block `with stream:` goes into it. What one stream guaranteed, you
-# now have to restore:
+# streams, which know nothing of each other. `torch.Stream(device)` makes one, and what you launch in a block
+# `with stream:` goes into it. One stream gave you two guarantees for free. With two you must give them
+# yourself:
 #
 # - **A product may not begin before its batch has arrived.** Put an event behind the copy, and let the other
 #   stream wait for it.
-# - **A batch's memory may not be used again before its product is done.** PyTorch's allocator (lesson 08)
-#   gives a freed block at once to the next tensor of the stream that allocated it, here the side stream, and
-#   asks no other stream. `record_stream(main)` tells it that the main stream uses the block as well.
+# - **A batch's memory may not be used again before its product is done.** PyTorch's allocator gives a freed
+#   block at once to the next tensor of the stream that allocated it, here the side stream.
+#   `record_stream(main)` tells it that the main stream uses the block as well.
 
 # %% facts=["Y1", "P5"]
 main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
@@ -614,16 +728,12 @@ overlapped = log.timeline(beside=in_turn)
 print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 
 # %% [markdown] facts=["Y1", "P5"]
-# The second copy now runs beside the first product. Over many batches all copies but the first can hide
-# behind the work, or all the work but the last behind the copies, whichever takes longer.
-# `main.wait_event(arrived)` does not hold the host up. It only puts an order into the main stream: *wait here
-# until the copy has arrived*.
+# The second copy now runs beside the first product. `main.wait_event(arrived)` does not hold the host up. It
+# only orders the main stream to wait.
 #
-# If you leave that line out, nothing fails and the picture gets even better. But a product may then read
-# memory into which nothing has been copied yet, and the only sign is wrong numbers. Such a mistake is called
-# a **race**. A GPU races without being asked, and in a block `with races():` the simulated device shows what
-# it would do: work that does not wait finds what was in the memory before. In the cell below the copy of a
-# batch of ones has to wait behind long work, and the main stream adds the batch up in the meantime.
+# If you leave that line out, nothing fails. But a product may then read memory into which nothing has been
+# copied yet. Such a mistake is called a **race**. A GPU races without being asked, the simulated device in a
+# block `with races():`. Below, the copy of a batch of ones has to wait behind long work.
 
 # %% facts=["Y1"]
 from devlab.sim import races
@@ -650,13 +760,11 @@ with races():
     print("with the wait:   ", mean_of_a_batch(waits=True))
 
 # %% [markdown] facts=["Y1"]
-# The first line is the mean of what the memory held before: of nothing yet, or of an earlier batch, and then
-# the wrong number looks right. Without the long work in front, whether the copy or the mean comes first may
-# change from run to run.
+# The first line is the mean of what the memory held before. Where that is an earlier batch, the wrong number
+# looks right.
 #
-# Without `record_stream` there is another race: Python drops a batch while work on it is still waiting in the
-# main stream, and the next copy goes into the same memory. The cell below copies batches of ones, twos, threes
-# and fours, and takes their means behind long work.
+# Without `record_stream` there is another race: Python drops a batch while work on it is still waiting, and
+# the next copy goes into the same memory. Here are batches of ones, twos, threes and fours.
 
 # %% facts=["Y1", "P5"]
 batches = [torch.full((side // 2, side), float(number)).pin_memory() for number in (1, 2, 3, 4)]
@@ -684,36 +792,40 @@ with races():
     print("with record_stream:   ", means_of_all(recorded=True))
 
 # %% [markdown] facts=["Y1", "P5"]
-# H200, measured: without `record_stream` 175 of 200 sums were wrong, and no error was raised. The other cure is
-# to let the side stream wait for the main one, by `copies.wait_stream(main)`, before it copies.
+# H200, measured: without `record_stream` 175 of 200 sums were wrong, and no error was raised. `record_stream`
+# has a price, says its documentation: how much memory a program needs comes to depend on timing. The other
+# cure has none: the side stream waits for the main one, by `copies.wait_stream(main)`, before it copies.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every
-# batch of a loader, and never takes more than a few in advance.
+# PyTorch's tool for races is the **CUDA stream sanitizer**, a prototype: started with
+# `TORCH_CUDA_SANITIZER=1`, a program ends at the first access that no wait orders, even on a day on which the
+# numbers are right. For the program below its documentation shows *CSAN detected a possible data race on
+# tensor with data pointer 139719969079296*, with both operators and their lines.
 
-# %% [markdown] facts=["Y1", "J6"]
-# A whole epoch does not fit into such a drawing. `save` writes the lanes to a file for `ui.perfetto.dev`, a
-# page that lets you zoom in and click on a piece of work to see its line of code, its bytes and its shapes.
-# PyTorch's profiler writes such a file by `trace.export_chrome_trace("trace.json")`.
+# %% facts=["Y1"]
+RACE = """
+import torch
+import torch.cuda._sanitizer as sanitizer
 
-# %% tags=["nbval-ignore-output"] facts=["Y1", "J6"]
-import tempfile
+sanitizer.enable_cuda_sanitizer()  # what TORCH_CUDA_SANITIZER=1 does
+a = torch.rand(4, 2, device="cuda")
+with torch.cuda.stream(torch.cuda.Stream()):
+    torch.mul(a, 5, out=a)
+"""
+if device.type == "cuda":
+    devlab.launch(RACE, 1)
+else:
+    print("no NVIDIA GPU here: the sanitizer watches CUDA's streams alone")
 
-path = os.path.join(tempfile.mkdtemp(), "trace.json")
-overlapped.save(path)
-print(f"{os.path.getsize(path):,} bytes in", os.path.basename(path))
-
-# %% [markdown] facts=["Y1", "J6"]
-# There, an **arrow** leads from each launch to its work on the device. In the trace of the simulated device
-# the first arrow is a few microseconds long, and the last is far longer, because the host has queued
-# everything at once. Arrows that grow are a sign of health. Where every arrow is short, the device is waiting
-# for the host, which launches too slowly (overhead) or is busy with something else, such as loading data.
+# %% [markdown] facts=["Y1", "P5"]
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does all this for
+# every batch of a loader, and never takes more than a few in advance.
 
 # %% [markdown] facts=["Y1", "P5"]
 # ### Look and touch
 #
-# Here each batch is loaded, copied and computed, and a line leads it from lane to lane. The longest of the
-# three steps decides how long the epoch takes. **Find out:** press *Play* with everything off, then turn on
-# one switch at a time. Which of them change nothing on their own? How short can you make the epoch?
+# Each batch is loaded, copied and computed, and the longest of the three decides how long the epoch takes.
+# **Find out:** press *Play* with everything off, then turn on one switch at a time. Which of them change
+# nothing on their own?
 
 # %% facts=["Y1", "P5"]
 devlab.explore.pipeline()
@@ -721,31 +833,17 @@ devlab.explore.pipeline()
 # %% [markdown] facts=["Y1", "P5"]
 # <details><summary>What you will have found</summary>
 #
-# In the model, pinned memory alone changes nothing, because without workers the host pins each batch itself,
-# which takes as long as the copy gains. (On a host with several threads it may gain something: lesson 04.) A
-# stream for copies changes nothing either, because the host waits for each copy. `non_blocking=True` alone
-# helps a little in the model, whose batches are small: the host is held up only while the bytes are staged.
-# All three together, with two workers, bring the model to about half of the plainest loop's time. Then the
-# device itself is the longest of the three, which is the goal.
+# In the model, pinned memory alone changes nothing, because the host pins each batch itself; nor does a
+# stream, because the host waits for each copy. All together, with two workers, halve the time.
 #
 # </details>
 
 # %% [markdown] facts=["Y7"]
 # ## Errors that come late
 #
-# Work that is done later also fails later. What the *host* can see when it launches, PyTorch checks at once:
-# shapes, dtypes and devices. Such an error is raised at its own line:
-
-# %% facts=["Y7"]
-try:
-    x @ torch.ones(3, 3, device=device)
-except RuntimeError as error:
-    print("at once:", error)
-
-# %% [markdown] facts=["Y7"]
-# What depends on *values*, only the device can see, for example that an index of an `Embedding` or a label is
-# out of range. Below, a table has ten rows, and row 12 is asked for. On an NVIDIA GPU such an error is the end
-# of the process, so the cells give this program a process of its own.
+# Shapes, dtypes and devices PyTorch checks when it launches. What depends on *values*, only the device can
+# see. Below, a table has ten rows, and row 12 is asked for. On an NVIDIA GPU such an error is the end of the
+# process, so the program gets a process of its own.
 
 # %% facts=["Y7"]
 LOOK_UP = """
@@ -776,19 +874,15 @@ raised = "the number" if "looked up" in said else "the look-up"
 guess.was("none" if "first number" in said else raised)
 
 # %% [markdown] facts=["Y7"]
-# On an accelerator the line with the bad index passes: it only launched, and a result of the right shape was
-# promised. The error is raised where the host next waits, at an innocent `.item()` or `print`; on CUDA also
-# at any launch that is made after the device has met the error. (H200, measured: of 35 kinds of errors in
-# values, 22 come late in this way. On `mps` some operations do not check their indices at all: no error, and
-# wrong numbers.)
+# On an accelerator the line with the bad index passes: it only launched. The error is raised where the host
+# next waits, at an innocent `.item()`; on CUDA also at a later launch. H200, measured: of 35 kinds of errors
+# in values, 22 come late in this way. On `mps` some operations check no indices, and give wrong numbers.
 #
-# Nor does the error end there. The sum asks for nothing wrong, and fails too: **the process cannot use its
-# CUDA device any more**, whatever you ask of it. In a notebook you would have to restart the kernel, and all
-# tensors on the GPU would be gone. (The simulated device can be made usable again by `devlab.sim.reset()`.)
+# The sum asks for nothing wrong, and fails too: **the process cannot use its CUDA device any more**. In a
+# notebook, restart the Python process.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
-# environment, set before the program starts, because CUDA reads it once, when it is first used. Everything is
-# slow then, so take it out again. Now the same program does not get past its first line:
+# environment, set before the program starts, and taken out again afterwards.
 
 # %% facts=["Y7"]
 os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
@@ -802,15 +896,12 @@ del os.environ["CUDA_LAUNCH_BLOCKING"]
 # %% [markdown] facts=["V1", "V3", "V4"]
 # ## Which is faster
 #
-# An accelerator is not one fast processor. It has thousands of slow ones, which a launch starts together. So
-# it wins where there is much to do at once: big batches, data that stays there, dense products and
-# convolutions, few Python loops without waits, and memory that is read in order. Where most of this is
-# missing **the CPU may win**: for small models, text processing, trees, and anything with an `if` for each
-# element.
+# An accelerator wins where there is much to do at once: big batches, data that stays there, good kernels for
+# dense products, few Python loops, and memory that is read in order. Where most of this is missing **the CPU
+# may win**: for small models, trees, and anything with an `if` for each element.
 #
-# The transfer has to be counted, too. Here a matrix, which has to be brought to the device first, is
-# multiplied by itself. The column `cpu` is measured on this machine, and the two others are measured on the
-# device, or modelled:
+# Here a matrix, which has to be brought to the device first, is multiplied by itself; the column `cpu` is
+# measured.
 
 # %% tags=["nbval-ignore-output"] facts=["V1", "V5"]
 print("  side       cpu    device  transfer")
@@ -830,15 +921,12 @@ for side in (16, 64, 256, 1024):
 # %% [markdown] facts=["V5"]
 # | side (H200, measured) | CPU, one thread | device | transfer |
 # |---|---|---|---|
-# | 16 | {measured:crossover:matrix product, float32, 16 x 16:cpu} | {measured:crossover:matrix product, float32, 16 x 16:device} | {measured:crossover:matrix product, float32, 16 x 16:transfer} |
 # | 64 | {measured:crossover:matrix product, float32, 64 x 64:cpu} | {measured:crossover:matrix product, float32, 64 x 64:device} | {measured:crossover:matrix product, float32, 64 x 64:transfer} |
 # | 256 | {measured:crossover:matrix product, float32, 256 x 256:cpu} | {measured:crossover:matrix product, float32, 256 x 256:device} | {measured:crossover:matrix product, float32, 256 x 256:transfer} |
 # | 1024 | {measured:crossover:matrix product, float32, 1024 x 1024:cpu} | {measured:crossover:matrix product, float32, 1024 x 1024:device} | {measured:crossover:matrix product, float32, 1024 x 1024:transfer} |
 #
-# The size from which device and transfer together take less time than the CPU is the **crossover**. (Here the
-# result stays on the device.) It moves with the shape, the dtype, the hardware and the operation: for an
-# addition it may never come, for a product it comes early. No table can tell you where it is for your
-# program. **Measure it.**
+# The **crossover** is the size from which device and transfer together are faster than the CPU. It moves with
+# the shape, the dtype, the hardware and the operation. **Measure it.**
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_crossover):** `crossover`, from measurements in which
 # nothing is as tidy as here.
@@ -846,34 +934,27 @@ for side in (16, 64, 256, 1024):
 # %% [markdown] facts=["V1", "V5"]
 # ### Look and touch
 #
-# Here CPU and device race in one picture. On the simulated device both are modelled, the CPU with four cores;
-# *Measure this CPU* puts yours in its place. Drag the handle under the curves to compare the two at one size.
-# **Find out:** at which size does the accelerator win a matrix product, and how far does that move when x has
-# to be brought to the device, and the result taken back? Does it ever win `x + 1`?
+# Here CPU and device race in one picture. Drag the handle under the curves. **Find out:** at which size does
+# the accelerator win a matrix product, and how far does that move when x has to be brought to the device, and
+# the result taken back? Does it ever win `x + 1`?
 
 # %% facts=["V1", "V5"]
 devlab.explore.crossover()
 
 # %% [markdown] facts=["V1", "V5"]
 # In the model the accelerator wins the product from n = 120 on, from 250 if x has to be brought, and from 420
-# if the result goes back as well. It wins an addition only where x is there already: the transfer alone takes
-# as long as the addition on the CPU, or longer.
+# if the result goes back as well; an addition only where x is there already.
 
 # %% [markdown]
 # ## What to keep
 #
 # - A launch returns before the work is done. The line that needs a value waits for all before it.
-# - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median. Name the device you
-#   wait for.
-# - Events are marks in the stream. They count in milliseconds, and the device need not stop for them.
-# - Overhead, bandwidth, compute: the waiter, the pantry or the cooks, and the slowest decides. Operations ÷
-#   bytes, against the machine's balance, says which of the last two. Fusion saves bytes and launches.
-# - In a profiler's table, look at calls and averages first; in a trace, at gaps in the device's lane.
-# - A second stream lets copies and work overlap, if work waits for its copy by an event, and `record_stream`
-#   keeps the memory until the work is done.
-# - Errors about values come late on a GPU, and a CUDA device is unusable until a restart. To find the line to
-#   blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
-# - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
+# - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median.
+# - The slowest of overhead, bandwidth and compute decides; intensity against balance tells the last two
+#   apart.
+# - In a trace, look at gaps in the device's lane and at what the host does meanwhile.
+# - With two streams, work waits for its copy by an event, and the memory is kept until the work is done.
+# - Errors about values come late: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), seven tasks. **Then:** [08
+# **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb). **Then:** [08
 # Memory](08_memory.ipynb), which is counted by the host and so needs no waiting.

@@ -2,23 +2,28 @@
 # # 08 Memory
 #
 # "CUDA out of memory" is an error that you meet in your first weeks with a GPU, and again whenever the model
-# or the batch grows. The memory of a device is small, and PyTorch keeps an exact account of what it takes
-# from it. This lesson teaches you to read that account.
+# or the batch grows. PyTorch keeps an exact account of what it takes from a device, and this lesson teaches
+# you to read it.
 #
-# A training puts four kinds of tensors there: the **parameters**, their **gradients**, the **optimizer's
-# state**, and the **activations** that the forward leaves for the backward. A fifth part is what PyTorch
-# keeps in reserve, and a sixth what CUDA takes for itself. You will see five of the six at work, and on a
-# real GPU a line shows the sixth.
+# A training puts four kinds of tensors there: the **parameters**, their **gradients**, which say how the loss
+# changes with each, the **optimizer's state**, and the **activations** that the forward leaves for the
+# backward. A fifth part is what PyTorch keeps in reserve, and a sixth what CUDA takes for itself.
 #
-# After it you can say what each line of a program holds, what PyTorch keeps in reserve and why, how much
-# memory the training of a model will take, and what to do when it runs out.
+# After it you can say what each line of a program holds, how much memory the training of a model will take,
+# and what to do when it runs out.
 #
-# **Takes** about an hour. **Needs** [05 Models and buffers](05_buffers.ipynb); you know `loss.backward()`
-# and have met `detach` in [06](06_numpy_sharing.ipynb).
+# **Takes** about 30 minutes to read, and 70 for the tasks. **Needs** [05 Models and
+# buffers](05_buffers.ipynb); you know `loss.backward()` and have met `detach` in
+# [06](06_numpy_sharing.ipynb).
 
 # %%
+import gzip
+import pickle
+from pathlib import Path
+
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import devlab
 
@@ -26,18 +31,16 @@ device = devlab.start(account=True)
 memory = torch.get_device_module(device)
 
 # %% [markdown]
-# `account=True` asks for a device whose memory PyTorch keeps an account of. That is an NVIDIA GPU, an AMD GPU
-# with a ROCm build (PyTorch calls both `cuda`), or an Intel GPU. On a Mac, PyTorch reports fewer figures,
-# under other names; there, and on a machine without a GPU, the lesson runs on the simulated device, which
-# hands out memory by the rules and with the constants of PyTorch's allocator for CUDA.
+# `account=True` asks for a device on which PyTorch counts memory: an NVIDIA GPU, an AMD GPU with a ROCm build
+# (PyTorch calls both `cuda`), or an Intel GPU. Elsewhere the lesson runs on the simulated device, which
+# follows the rules of PyTorch's allocator for CUDA.
 #
-# **The figures in the text are the simulated device's.** A GPU follows the same rules: an H200, measured,
-# gave the same sizes in all 32 recorded sequences of allocations. Where a GPU may show another figure, the
-# text says so. No cell fills your GPU: where memory has to run out, the lesson sets itself a limit first.
+# **The figures in the text are the simulated device's.** An H200, measured, gave the same sizes in all 32
+# recorded sequences of allocations, and where a GPU may show another figure, the text says so. No cell fills
+# your GPU: where memory has to run out, the lesson sets itself a limit first.
 #
-# `torch.get_device_module(device)` gives the module of your kind of device, such as `torch.cuda` or
-# `torch.sim`, so the cells need only one name. Most of what follows also exists as
-# `torch.accelerator.memory_allocated()` and so on.
+# `torch.get_device_module(device)` gives `torch.cuda`, or its like for your kind of device. Most of what
+# follows also exists as `torch.accelerator.memory_allocated()` and so on.
 
 # %% [markdown]
 # ## What lives takes memory
@@ -66,30 +69,18 @@ for line, allocated in after.items():
     print(f"{line:<9}", allocated)
 guess.was(next(line for line, allocated in after.items() if allocated < whole))
 
-# %% [markdown] facts=["H1", "H2"]
+# %% [markdown] facts=["H1", "H2", "H5"]
 # `del` deletes a *name*. The memory goes when nothing leads to it any more, and a view of ten elements leads
 # to all thousand. But then it goes **at once**: Python counts references, and with the last of them the block
-# is free again. You need not ask for it, and no garbage collector is involved. (The one exception is a tensor
-# held by objects that refer to each other in a ring. It stays until Python's collector, `gc`, finds the
-# ring.)
+# is free again.
 #
-# A thousand floats of 4 bytes each make 4000 bytes, and 4096 were taken. These sizes show how PyTorch rounds:
-
-# %% facts=["H5"]
-for count in (1, 128, 129, 256, 1000):
-    before = memory.memory_allocated(device)
-    x = torch.ones(count, device=device)
-    taken = memory.memory_allocated(device) - before
-    print(f"{count:>5} floats, {x.nbytes:>5} bytes: {taken:>5} taken")
-    del x
+# A thousand floats of 4 bytes each make 4000 bytes, and 4096 were taken: blocks are multiples of **512
+# bytes**, so a tensor with one number takes as much as one with 128. A list of a million losses takes half a
+# gigabyte.
 
 # %% [markdown] facts=["H5"]
-# Blocks are multiples of **512 bytes**. A tensor with one number takes as much as one with 128. This matters
-# for many tiny tensors only: a list of a million losses takes half a gigabyte.
-#
 # A name is not all that can hold a tensor. Here is a calculation in four steps, of which only the last result
-# is kept: one number. `memory_stats` reports many more figures than `memory_allocated`, among them how many
-# *blocks* are in use.
+# is kept: one number. `memory_stats` reports, among much else, how many *blocks* are in use.
 
 
 # %% facts=["H2"]
@@ -107,10 +98,9 @@ for needs_gradient in (False, True):
 del weight
 
 # %% [markdown] facts=["H2"]
-# `allocation.all.current` counts the blocks in use, small and large ones together. Without gradients there
-# are two, the weight and the one number. With them there is a third: the number now leads to a **graph**, and
-# the graph keeps what `backward` will need, here the result of `exp`. The variable `result` looks the same
-# both times.
+# Without gradients two blocks are in use, the weight and the one number. With them there is a third: the
+# number now leads to a **graph**, and the graph keeps what `backward` will need, here the result of `exp`.
+# The variable `result` looks the same both times.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_bytes_kept):** `bytes_kept`, which says in bytes what any
 # result holds, whatever hides in it.
@@ -141,13 +131,11 @@ for function in (in_new_tensors, in_one_new_tensor):
     print(f"{function.__name__:<18} peak {peak:g} MiB, now {now:g} MiB")
 
 # %% [markdown] facts=["H6"]
-# `max_memory_allocated` is the most that was ever allocated at once. In the first function each step needs
-# its input and its output at the same time. While `* 2` runs, `x`, the sum and the product are alive: 12 MiB.
-# Then the sum goes, and `- 3` gets its block. The second function works in place, on one tensor of its own.
+# `max_memory_allocated` is the most that was ever allocated at once. In the first function, while `* 2` runs,
+# `x`, the sum and the product are alive. The second works in place, on one tensor of its own.
 #
-# Be careful what this figure counts. It belongs to the **whole device**: the 4 MiB of `x` are in it, though
-# neither function made them. And "ever" means since the start of the program, or since
-# `reset_peak_memory_stats`. This is what happens without the reset:
+# The figure belongs to the **whole device**: the 4 MiB of `x` are in it, though neither function made them.
+# And "ever" means since `reset_peak_memory_stats`. This is what happens without the reset:
 
 # %% facts=["H6"]
 mountain = torch.ones(4096, 1024, device=device)
@@ -171,10 +159,12 @@ del x
 # %% [markdown]
 # ## Reserved and cached
 #
-# No tensor is alive now. `devlab.memory` shows the account of a device at a glance.
+# No tensor is alive now. `devlab.memory` shows the account of a device at a glance, and PyTorch's own
+# `memory_summary` in all detail.
 
 # %% facts=["H3", "H4"]
 panel = devlab.memory(device)
+print(memory.memory_summary(device, abbreviated=True))
 
 # %% [markdown] facts=["H2", "H3", "H4"]
 # *Allocated* is zero, and yet something is taken. **Reserved** is what PyTorch has taken from the device.
@@ -182,11 +172,12 @@ panel = devlab.memory(device)
 #
 # ![The memory of a device as a bar: a part for CUDA itself, three segments that PyTorch has reserved, with blocks of live tensors in the first two of them and the rest of the three being the cache, and a part not taken](drawing:books_of_a_device)
 #
-# Why does PyTorch keep memory in which nothing lives? On a GPU, taking memory from the driver is slow, and
-# giving it back makes the host wait until the device's work is done. A training loop makes and drops the same
-# tensors thousands of times. So PyTorch takes memory in large **segments**, cuts **blocks** from them, and
-# hands a freed block to the next tensor that asks. Below are ten rounds of a loop, in each of which two
-# tensors are made and dropped. How many segments will be taken from the device: one, two, ten or twenty?
+# On a GPU, taking memory from the driver is slow, and giving it back waits for the device. So PyTorch takes
+# memory in large **segments**, cuts **blocks** from them, and hands a freed block to the next tensor that
+# asks. Below, two tensors are made and dropped in each of ten rounds.
+
+# %% facts=["H3", "H4"]
+guess = devlab.predict("How many segments will be taken from the device?", 1, 2, 10, 20)
 
 # %% facts=["H3", "H4"]
 memory.empty_cache()
@@ -199,28 +190,15 @@ for _ in range(10):
 stats = memory.memory_stats(device)
 print("blocks handed out:", stats["allocation.all.allocated"])
 print("segments taken:   ", stats["segment.all.allocated"])
+guess.was(stats["segment.all.allocated"])
 
 # %% [markdown] facts=["H3", "H5"]
-# Twenty tensors, and one segment. Segments have sizes of their own, too. Try to see the rule in these:
-
-# %% facts=["H5"]
-KIB = 1 << 10
-for size in (1, 512 * KIB, 1 * MIB, 1 * MIB + 1, 9 * MIB, 10 * MIB, 11 * MIB):
-    memory.empty_cache()
-    before = memory.memory_reserved(device)
-    x = torch.empty(size, dtype=torch.uint8, device=device)
-    print(f"asked for {size:>8} bytes: {(memory.memory_reserved(device) - before) >> 20:>2} MiB reserved")
-    del x
-
-# %% [markdown] facts=["H5"]
-# Up to 1 MiB, PyTorch takes a segment of **2 MiB**, which many small tensors share. Above that and below 10
-# MiB it takes one of **20 MiB**. From 10 MiB on, a segment is made to measure, in steps of 2 MiB. (These are
-# the constants of PyTorch's allocator for CUDA, as it comes; a setting can change them. Remember that there
-# are segments; their sizes you can look up.)
+# Twenty tensors, and one segment. Up to 1 MiB, PyTorch takes a segment of **2 MiB**, which many small tensors
+# share. Above that and below 10 MiB it takes one of **20 MiB**, and from 10 MiB on one made to measure, in
+# steps of 2 MiB. Each stream has its own blocks: what a side stream has freed, the main stream does not get.
 #
-# A tool of the system, such as `nvidia-smi`, cannot see tensors. It sees what has been taken from the device:
-# after your first small tensor it shows 2 MiB more, on top of what CUDA takes for itself. What does it show
-# of a large tensor that is gone?
+# A tool of the system, such as `nvidia-smi`, cannot see tensors. It sees what has been taken from the device.
+# What does it show of a large tensor that is gone?
 
 # %% facts=["H4"]
 memory.empty_cache()
@@ -235,9 +213,8 @@ print("and not by PyTorch:      ", (total - free - memory.memory_reserved(device
 
 # %% [markdown] facts=["H4"]
 # A hundred MiB more in use, and no tensor anywhere. That is no leak: the next tensor that fits gets this
-# memory, and the driver is not asked. The last line is what neither tensors nor the cache explain: other
-# processes, and what CUDA takes for itself in this one, some hundred MiB. The simulated device takes nothing
-# for itself. So ask how much is *allocated*, and not what the system shows.
+# memory. The last line is what neither tensors nor the cache explain: other processes, and what CUDA takes
+# for itself, some hundred MiB. So ask how much is *allocated*, and not what the system shows.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_cached_bytes):** `cached_bytes`, while tensors come, go, and
 # leave views behind.
@@ -245,8 +222,8 @@ print("and not by PyTorch:      ", (total - free - memory.memory_reserved(device
 # %% [markdown]
 # ## Giving it back
 #
-# `empty_cache` gives cached segments back, on every device that the program uses. Programs often call it in
-# the hope of more. Below, four tensors of 5 MiB share one segment, and three of them die.
+# `empty_cache` gives cached segments back. Below, four tensors of 5 MiB share one segment, and three of them
+# die.
 
 # %% facts=["K1", "K2"]
 guess = devlab.predict("How many MiB are reserved after empty_cache?", 0, 5, 20)
@@ -282,12 +259,11 @@ del parts
 # %% [markdown] facts=["K1", "K2"]
 # It gives back what is **unused**, and **never the memory of live tensors**. And it gives back whole
 # segments: 5 MiB are alive, and the 20 MiB around them stay. `memory_snapshot` lists all segments and the
-# blocks in them, and shows why: the part that lives stands in the middle of its segment. Memory that is free
-# in pieces, between blocks that live, is called *fragmented*.
+# blocks in them. Memory that is free in pieces, between blocks that live, is called *fragmented*.
 #
 # So `empty_cache` rarely makes room that PyTorch would not have found: before it gives up on a request,
-# PyTorch empties the cache by itself. (The section *Out of memory* has one of the rare cases.) What it costs
-# can be counted. This is the loop from above with one more line:
+# PyTorch empties the cache by itself. What it costs can be counted. This is the loop from above with one more
+# line:
 
 # %% facts=["K3"]
 memory.empty_cache()
@@ -301,85 +277,68 @@ for _ in range(10):
 print("segments taken:", memory.memory_stats(device)["segment.all.allocated"])
 
 # %% [markdown] facts=["K3", "K4"]
-# Ten instead of one. On a GPU each of them means two calls to the driver, and giving a segment back waits for
-# all work under way. **Keep it out of training loops.** It is good for:
-#
-# - **debugging**: after it, *reserved* tells what is really held;
-# - **notebooks** and several programs on one GPU: another process can have what you give back;
-# - a moment **after something big is gone**, such as a model that you will not need again.
+# Ten instead of one, and on a GPU giving a segment back waits for all work under way. **Keep it out of
+# training loops.** It is good for **debugging**, because *reserved* then tells what is really held; for
+# **notebooks** and several programs on one GPU; and a moment **after something big is gone**, such as a model
+# that you will not need again.
 
 # %% [markdown] facts=["H2", "K1", "K2"]
 # ### Look and touch
 #
-# A small device of 64 MiB, simulated on every machine, its segments, and the blocks in them. Nine tensors of
-# 6 MiB were made, and every second one freed. The next, J, wants 12 MiB, and 36 MiB are free. **Predict**
-# whether it fits. Then drag it over the free pieces and let go. See whether *Empty the cache* helps. Then
-# free one more tensor with a click: B, D, F or H. How long is the longest free piece after each of them?
+# A small device of 64 MiB, simulated on every machine. Nine tensors of 6 MiB were made, and every second one
+# freed. The next, J, wants 12 MiB, and 36 MiB are free. **Predict** whether it fits. Then drag it over the
+# free pieces and let go. See whether *Empty the cache* helps. Then free one more tensor with a click: B, D, F
+# or H. How long is the longest free piece after each of them?
 
 # %% facts=["H2", "K1", "K2"]
 devlab.explore.allocator()
 
 # %% [markdown] facts=["H2", "K1", "K2"]
 # Out of memory, with three times the room free: a tensor needs **one piece**, and the longest has 8 MiB.
-# Emptying the cache gives nothing back, because a tensor lives in each segment. But any one of the four makes
-# room, because its block joins the free ones beside it: D makes a piece of 12 MiB, F one of 14, and B or H
-# one of 20. So what counts is not only how much is free but what lies beside it.
+# Emptying the cache gives nothing back, because a tensor lives in each segment. Freeing one neighbour makes
+# one long piece of it and the free ones beside it, of 12 to 20 MiB; the 36 MiB before were never side by
+# side.
 
 # %% [markdown]
 # ## Who still holds it
 #
-# "I deleted it, I emptied the cache, and the memory is still taken." Then something else leads to it. Four
-# tensors of 10 MiB are made below: one has a name and nothing else, one also stands in a list, one has a
-# view, and from one a loss was computed. Then their names are deleted. How many of the four are gone?
+# "I deleted it, I emptied the cache, and the memory is still taken." Then something else leads to it. Below,
+# two tensors of 10 MiB lose their names, one of which also stands in a list, and from the other a loss was
+# computed.
 
 
 # %% facts=["K5"]
-def ten_mib():
-    return torch.ones(10 << 18, device=device)
-
-
 def report(words, start):
     memory.empty_cache()
-    print(f"{words:<26}", (memory.memory_allocated(device) - start) >> 20, "MiB still held")
+    print(f"{words:<20}", (memory.memory_allocated(device) - start) >> 20, "MiB still held")
 
 
 start = memory.memory_allocated(device)
 
-x = ten_mib()
-del x
-report("one name, deleted:", start)
-
-x = ten_mib()
+x = torch.ones(10 << 18, device=device)
 batches = [x]
 del x
 report("also in a list:", start)
 batches.clear()
 
-x = ten_mib()
-first_row = x[:4]
-del x
-report("a view is left:", start)
-del first_row
-
-x = ten_mib().requires_grad_()
+x = torch.ones(10 << 18, device=device, requires_grad=True)
 loss = (x * x).sum()
 del x
 report("a loss is left:", start)
 del loss
-report("all of them gone:", start)
+report("both of them gone:", start)
 
 # %% [markdown] facts=["K5"]
-# One: the list, the view and the graph of the loss each held 10 MiB. **First drop every reference, then empty
-# the cache**: `del` for names, `clear` for containers, `detach` for losses, and `gc.collect()` where objects
-# refer to each other. In a notebook there is one more holder. If the last line of a cell is an expression,
-# its value is shown, and Jupyter keeps it as `_` and `Out[...]`. Do not end a cell with a large tensor.
+# **First drop every reference, then empty the cache**: `del` for names, `clear` for containers, `detach` for
+# losses, and `gc.collect()` where objects refer to each other. In a notebook there is one more holder: if the
+# last line of a cell is an expression, Jupyter keeps its value as `_` and `Out[...]`. Do not end a cell with
+# a large tensor.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_release):** `release`, which gives the memory of one entry of
 # a dict back to the device.
 #
-# The holder that is overlooked most often is a loss. Here is a loop that wants to know the largest loss in
-# the end. There are three ways to remember; the cell prints the memory that each has taken after 1, 10 and
-# 100 steps.
+# The holder that is overlooked most often is a loss. Here are three ways to remember the largest of a
+# hundred; the cell prints the memory that each has taken after 1, 10 and 100 steps.
 
 
 # %% facts=["H2", "K5"]
@@ -409,12 +368,11 @@ for remember in (keeps_losses, keeps_numbers, keeps_the_largest):
 del parameter, kept
 
 # %% [markdown] facts=["K5"]
-# A hundred losses with their graphs take ten megabytes, and a real network has more than one layer. Detached,
-# each takes its block of 512 bytes. If only the largest is kept, all together take 512. None of the three
-# makes the host wait; `.item()` would, in every step.
+# A hundred losses with their graphs take ten megabytes. Detached, each takes its block of 512 bytes, and if
+# only the largest is kept, all together take 512. None of the three makes the host wait; `.item()` would, in
+# every step.
 #
-# A program whose memory grows from step to step nearly always has a list, or a sum, of losses that still have
-# their graphs.
+# A program whose memory grows from step to step nearly always keeps losses with their graphs.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_total_loss):** `total_loss`, the sum of any number of losses
 # in memory that does not grow.
@@ -422,11 +380,9 @@ del parameter, kept
 # %% [markdown] facts=["K5"]
 # ### Ask the memory itself
 #
-# In a large program you cannot guess what holds what. But PyTorch can write down, for every block of memory,
-# which line asked for it: `_record_memory_history` begins the record, and `_snapshot` returns what is there
-# now. For a GPU both are in `torch.cuda.memory`, and the simulated device has them too. The underscore means
-# that PyTorch may still change these names, though its documentation teaches them, under *Understanding CUDA
-# Memory Usage*.
+# PyTorch can write down, for every block of memory, which line asked for it: `_record_memory_history` begins
+# the record, and `_snapshot` returns what is there now. The names may still change, says the underscore;
+# PyTorch's documentation teaches them under *Understanding CUDA Memory Usage*.
 #
 # Here is a program of the kind that you have just seen. It keeps five losses, with their graphs.
 
@@ -462,11 +418,10 @@ for step in range(5):
     keep(loss)
 snapshot = memory.memory._snapshot()
 
-# %% [markdown] facts=["K5"]
-# The weight has 16 MiB. Apart from it, which of the four functions made most of the memory that is held now?
-
 # %% facts=["K5"]
-guess = devlab.predict("Most of what is held was made by", "load", "predict", "score", "keep")
+guess = devlab.predict(
+    "Most of what is held, beside the weight, was made by", "load", "predict", "score", "keep"
+)
 
 # %% facts=["K5"]
 ours = ("load", "predict", "score", "keep", "<module>")
@@ -492,39 +447,51 @@ guess.was(max(ours[:4], key=lambda name: made.get(name, 0)))
 
 # %% [markdown] facts=["K5"]
 # The outputs weigh most, 4 MiB in each of five steps: the graph of a loss needs them for the backward pass.
-# (`<module>` is the cell itself, which made the weight. Of all the lines that led to a block, the cell takes
-# the innermost that is ours.) `keep` does not appear at all, although the mistake is there. A snapshot names
-# the line that **made** the memory, not the one that holds it. What holds it you find by asking what else
-# should be gone by now: why are five outputs alive, when the loop needs one?
+# `keep` does not appear at all, although the mistake is there. A snapshot names the line that **made** the
+# memory, not the one that holds it. What holds it you find by asking what else should be gone by now: why are
+# five outputs alive, when the loop needs one?
 #
-# The snapshot also has the history: what was handed out and taken back, in order. Here are the first two
-# steps, with what was alive after each event. Blocks of less than 4 KiB are left out; a GPU takes some more
-# of them.
+# `memory.memory._dump_snapshot("memory.pickle")` writes the file for PyTorch's **memory viewer**. Drop it on
+# the page pytorch.org/memory_viz, which reads it in your browser and sends it nowhere. There each tensor is a
+# coloured band from its first moment to its last, and under the mouse you see the lines that made it. A
+# staircase of bands that never end is a leak. In a long training `max_entries=100_000` keeps the record
+# short.
+#
+# A snapshot from an H200 comes with the course, of five training steps of a small convolutional network whose
+# losses were kept, each *after* its backward. The next cell asks PyTorch's own summary of it, and then
+# follows its history to the peak.
 
-# %% facts=["K5"]
-alive = steps = 0
-for event in snapshot["device_traces"][device.index]:
-    if event["action"] not in ("alloc", "free_completed") or event["size"] < 4 * KIB:
-        continue
-    function = maker(event["frames"])
-    steps += function == "load" and event["action"] == "alloc"  # each step begins with it
-    if steps > 2:
-        break
-    alive += event["size"] if event["action"] == "alloc" else -event["size"]
-    bar = "█" * round(alive / MIB)
-    print(f"{event['action']:<14} {event['size']:>10,}  {function:<8} {alive >> 20:>3} MiB {bar}")
+# %% facts=["K5", "H6"]
+from torch.cuda import _memory_viz  # also `python -m torch.cuda._memory_viz`
 
-memory.memory._record_memory_history(None)
+memory.memory._record_memory_history(enabled=None)
 history.clear()
 del weight, loss
 
+with gzip.open(Path(devlab.__file__).parent / "data/h200/snapshot_losses_kept.pickle.gz") as file:
+    recorded = pickle.load(file)
+print(_memory_viz.segsum(recorded).partition("Legend")[0])
+
+alive, at_peak, most = {}, {}, 0
+for event in recorded["device_traces"][0]:
+    if event["action"] == "alloc":
+        alive[event["addr"]] = event
+    elif event["action"] == "free_completed":
+        alive.pop(event["addr"], None)
+    if (held := sum(one["size"] for one in alive.values())) > most:
+        most, at_peak = held, dict(alive)
+
+print(f"at the peak {most / MIB:.0f} MiB, of which")
+for event in sorted(at_peak.values(), key=lambda one: -one["size"])[:5]:
+    names = [frame["name"] for frame in event["frames"] if frame["name"] != "_call_impl"]
+    print(f"{event['size'] / MIB:>6.0f} MiB, made by", " in ".join(names[:2]) or "no line of Python")
+losses = [one for one in alive.values() if any(frame["name"] == "cross_entropy" for frame in one["frames"])]
+print(f"the {len(losses)} kept losses, after their backwards: {sum(one['size'] for one in losses)} bytes")
+
 # %% [markdown] facts=["K5"]
-# Lay the bars on their side and you have the picture that PyTorch's memory viewer draws.
-# `memory.memory._dump_snapshot("memory.pickle")` writes the file for it; drop it on the page
-# pytorch.org/memory_viz, which reads it in your browser and sends it nowhere. There each tensor is a coloured
-# band from its first moment to its last, and under the mouse you see the lines that made it. A staircase of
-# bands that never end is a leak, as this one is. In a terminal,
-# `python -m torch.cuda._memory_viz trace memory.pickle` prints the same history.
+# A loss that is kept *after* its backward is its number alone, because backward frees the graph: what leaks
+# is a loss whose backward never ran, as in evaluation. And what no line of Python made comes from the
+# backward, which runs in C++, or is a workspace of a library, here the largest block of all, cuDNN's.
 
 # %% [markdown]
 # ## What training takes
@@ -568,46 +535,94 @@ guess.was_about(held)
 # |---|---|
 # | parameters | 1 |
 # | gradients, from the first backward on | 1 for each that is trained |
-# | state: SGD | 0 |
-# | state: SGD with momentum | 1 |
-# | state: Adam, AdamW | 2 |
+# | state: SGD, SGD with momentum, Adam or AdamW | 0, 1, 2 |
 #
 # Training with Adam takes **four times** the model: 16 bytes for each parameter in float32. Two of the four
-# copies appear in the first `step`, so memory may run out as late as there. H200, measured, for a language
-# model of 124 million parameters: {measured:memory_by_phase:bytes of parameters} of parameters, {measured:memory_by_phase:step 0: after backward} after the first backward, {measured:memory_by_phase:step 0: after the optimizer} after
-# the first step. Under `torch.autocast` all four stay float32, and the activations shrink; while a step runs,
-# there are copies of the weights in the short dtype as well (lesson 12). A model that only predicts needs the
-# first row alone, and under `torch.no_grad()` no activation stays longer than the next layer needs it. A
-# parameter that is not trained takes its own place and nothing else. That is one reason why fine-tuning a
-# part of a model fits where training all of it does not.
+# copies are made in the first step, so out of memory may come only in the first `optimizer.step()`. A
+# parameter that is not trained takes its own place and nothing else, and a model that only predicts, under
+# `torch.inference_mode()`, needs the first row alone.
 #
-# How far that goes on real hardware can be computed, without any activations yet:
+# Here is the transformer of [lesson 07](07_asynchrony.ipynb#A-transformer,-bounded) again, with 124 million
+# parameters. H200, measured: {measured:memory_by_phase:bytes of parameters} of parameters,
+# {measured:memory_by_phase:step 0: after backward} after the first backward, {measured:memory_by_phase:step
+# 0: after the optimizer} after the first step. For larger ones, without any activations:
 #
 # | parameters | with Adam, in float32 | an NVIDIA GPU with room for it (data sheets) |
 # |---|---|---|
-# | 124 million | 2 GB | a T4 has 16 GB |
 # | 1.5 billion | 24 GB | an A100 has 40 GB or 80 GB |
 # | 7 billion | 112 GB | an H200 has 141 GB (an H100, with 80 GB, is too small) |
-#
-# What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. The activations are
-# often the larger part. Take that language model, which chooses among 50,304 words, and a batch of 8 texts of
-# 1024 tokens: its last activation alone, the scores in float32, has 8 x 1024 x 50,304 x 4 bytes, which is 1.6
-# GB. H200, measured, for the first step: {measured:memory_by_phase:step 0: after forward} after the forward, and a peak of {measured:memory_by_phase:step 0: peak of backward}, which came with
-# the first results of the backward, two more tensors as large as the scores. Lessons
-# [12](12_less_memory_less_time.ipynb) and [13](13_bigger_than_one_device.ipynb) show what to do when it does
-# not fit.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_training_bytes):** `training_bytes`, for models of which a
 # part is frozen, shared, or in another dtype.
 
 # %% [markdown] facts=["H2", "H6"]
+# ### Activations on paper
+#
+# Activations can be counted, too: go through a block and note what its backward needs. Below is a block of
+# that transformer. For each token it keeps, in units of its width, 1 for each of two norms' inputs and 1 for
+# what each returns, 3 for queries, keys and values, 1 for what attention returns, and 4 before and 4 after
+# the GELU: **16 × width** numbers. Attention adds little if it is fused. Written out, it adds for each head a
+# table of length × length, and more than one.
+#
+# PyTorch counts for you: `saved_tensors_hooks` calls a function of yours with each tensor that a graph keeps.
+
+# %% facts=["H2", "H6"]
+guess = devlab.predict(
+    "12 blocks of width 768, 8 texts of 1024 tokens, float32: how many GB of activations in the blocks?",
+    0.5,
+    5,
+    50,
+)
+
+
+# %% facts=["H2", "H6"]
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        heads = [
+            part.unflatten(-1, (-1, 64)).transpose(1, 2) for part in self.qkv(self.norm_1(x)).chunk(3, -1)
+        ]
+        attended = F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.out(attended)
+        return x + self.down(F.gelu(self.up(self.norm_2(x))))
+
+
+kept = {}
+
+
+def note(tensor):
+    storage = tensor.untyped_storage()
+    kept[storage.data_ptr()] = storage.nbytes()
+    return tensor.detach()
+
+
+block, x = Block(128).to(device), torch.ones(8, 64, 128, device=device)
+with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+    out = block(x)
+weights = sum(kept.get(p.untyped_storage().data_ptr(), 0) for p in block.parameters())
+print(f"your block keeps {(sum(kept.values()) - weights) / x.nbytes:.1f} × width numbers for each token")
+in_blocks = 12 * 16 * 768 * 4 * 8 * 1024 / 1e9
+scores = 8 * 1024 * 50_304 * 4 / 1e9
+print(f"12 blocks: {in_blocks:.2f} GB, the scores of 50,304 words: {scores:.2f} GB")
+guess.was_about(in_blocks)
+del block, x, out
+
+# %% [markdown] facts=["H2", "H6"]
+# With the parameters that makes 6.98 GB after the forward. H200, measured: {measured:memory_by_phase:step 0:
+# after forward}. The simulated device writes attention out, which adds 1 here; the scores of the last layer,
+# one tensor, are a quarter of it all. So where memory is short, compute the loss in pieces of the text. The
+# peak of {measured:memory_by_phase:step 0: peak of backward} came with the first results of the backward, two
+# more tensors as large as the scores.
+
+# %% [markdown] facts=["H2", "H6"]
 # ### The mountain of a step
 #
-# Then there are the **activations**, what the graph keeps until `backward`. They cannot simply be added to
-# the rest, because not everything is there at the same time. The forward piles activations up, layer by
-# layer. The backward takes them down again, and creates the gradients as it goes.
-#
-# ![Memory over a training step. Parameters and the optimizer's state are there all the time. With a large batch the activations pile up to a peak at the turn from forward to backward; with a small batch the most is needed in the optimizer's step](drawing:two_moments)
+# Not all of that is there at the same time.
 #
 # To look at the memory in the middle of a step, the next cell uses **hooks**, functions that PyTorch calls at
 # a certain point. `register_forward_hook` has `look` called after each `Tanh` of the forward, and
@@ -615,9 +630,9 @@ guess.was_about(held)
 
 # %% facts=["H2", "H6"]
 guess = devlab.predict(
-    "When is most memory in use?",
+    "With a batch of 2048, when is most memory in use?",
     "in the middle of the forward",
-    "at the turn, from forward to backward",
+    "between forward and backward",
     "at the end of the backward",
 )
 
@@ -651,21 +666,20 @@ guess.was(guess.choices[moments.index(max(moments))])
 del model, layers, layer, x
 
 # %% [markdown] facts=["H2", "H6"]
-# Two layers make two outputs of 2 MiB, and yet the mountain rises by only 2 MiB from one `Tanh` to the next.
-# For its backward a `Tanh` keeps its output, and a `Linear` keeps its input, which is the same tensor. The
-# output of a `Linear` is kept by nothing; only the last one is still alive when the hook looks, which makes
-# the first figure 4 and not 2. On the way back each pair of layers gives 2 MiB free and leaves gradients of a
-# quarter of a MiB.
+# The forward piles activations up, layer by layer. The backward takes them down again, and creates the
+# gradients as it goes. Two layers make two outputs of 2 MiB, and yet the mountain rises by only 2 MiB from
+# one `Tanh` to the next. For its backward a `Tanh` keeps its output, and a `Linear` keeps its input, which is
+# the same tensor.
 #
-# At the turn all activations are alive, and hardly a gradient is. At the end it is the other way round: what
-# is left are the gradients. And the optimizer's first step, which makes its state, comes when the activations
-# are gone. So **the peak of a step is a maximum over time and not a sum**. It is the larger of two moments:
+# ![Memory over a training step. Parameters and the optimizer's state are there all the time. With a large batch the activations pile up to a peak at the turn from forward to backward; with a small batch the most is needed in the optimizer's step](drawing:two_moments)
+#
+# So **the peak of a step is a maximum over time and not a sum**. It is the larger of two moments:
 #
 # - **at the turn**: parameters, the optimizer's state, all activations, and the first results of the
-#   backward. (The old gradients too, if `zero_grad` is called after the forward and not before it.)
+#   backward; the old gradients too, if `zero_grad` is called after the forward.
 # - **in the optimizer's step**: parameters, gradients, the state, and what the step itself needs for a
 #   moment. On an NVIDIA GPU that is by default about one more copy of the parameters, says PyTorch's
-#   documentation, because the step handles them all at once; `foreach=False` in the optimizer avoids it.
+#   documentation; `fused=True` or `foreach=False` in the optimizer avoids it.
 #
 # With a large batch it is the first, because activations grow with the batch:
 
@@ -685,16 +699,13 @@ print(f"each sample: {(peaks[4096] - peaks[2048]) / 2048:.0f} bytes")
 del model, x
 
 # %% [markdown] facts=["H6"]
-# Twice the batch, nearly twice the peak above what was there before. Parameters, gradients and state you can
-# compute beforehand. The activations are best measured, with a small batch and a larger one: the difference
-# tells you what each sample takes, and so how many of them there is room for.
+# Where you cannot count activations, measure them like this, with a small batch and a larger one.
 
 # %% [markdown]
 # ## Out of memory
 #
-# `devlab.memory_limit` gives a block of code a small memory. The simulated device really gets one of 1 GiB;
-# for a GPU it calls PyTorch's own `set_per_process_memory_fraction`, which limits this process and touches no
-# other. Let us ask for more than is left:
+# `devlab.memory_limit` gives a block of code a small memory; for a GPU it calls PyTorch's own
+# `set_per_process_memory_fraction`, which limits this process alone. Let us ask for more than is left:
 
 # %% facts=["H7"]
 GIB = 1 << 30
@@ -712,10 +723,10 @@ with devlab.memory_limit(device, GIB):
 #
 # | the message says | ask yourself |
 # |---|---|
-# | **Tried to allocate** | Is it absurdly large? Then a shape is wrong somewhere, often by a broadcast. Is it small? Then the memory was full before, and this line is only the last drop |
-# | **total capacity**, **is free** | Is little free, and does PyTorch hold little too? Then another process is using the device. (Under a limit, compare with what is *allowed*) |
-# | **allocated by PyTorch** | This is what live tensors hold. Does the batch have to be so large, and does something hold tensors that are not needed? |
-# | **reserved but unallocated** | The cache. It was emptied before the error, so what is left here is free in pieces too small: fragmentation. Can sizes differ less from step to step? Does the setting below help? |
+# | **Tried to allocate** | Is it absurdly large? Then a shape is wrong, often by a broadcast. Is it small? Then the memory was full before |
+# | **total capacity**, **is free** | Is little free, and does PyTorch hold little too? Then another process is using the device. Under a limit, compare with what is *allowed* |
+# | **allocated by PyTorch** | This is what live tensors hold. Does something hold tensors that are not needed? |
+# | **reserved but unallocated** | The cache, after it was emptied: what is left is free in pieces too small |
 #
 # On an NVIDIA GPU the message is longer. This one is an **example**: the words are those of PyTorch 2.13, and
 # on an H200 they were the same; the figures were made up for a T4, so that they fit together.
@@ -731,24 +742,17 @@ with devlab.memory_limit(device, GIB):
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
 # ```
 #
-# (A GB is a thousand MB, and a GiB is 1024 MiB, or 1.07 GB. Data sheets are not strict about it: an H200,
-# sold with 141 GB, has 139.80 GiB, measured, which is 150 GB.)
-#
-# Add it up. 98.75 MiB free and 14.46 GiB in this process make up the whole capacity, so no other process
-# is using the GPU. (Otherwise there would be a sentence such as *Process 4711 has 5.20 GiB memory in use*.)
-# PyTorch has 13.91 GiB and 427 MiB, which is 14.33 GiB; the other 0.13 GiB of the process are CUDA's own. And
-# 427 MiB are free, more than the 256 that were wanted, so they are most likely in pieces.
+# Add it up. 98.75 MiB free and 14.46 GiB in this process make up the whole capacity, so no other process is
+# using the GPU. PyTorch has 13.91 GiB and 427 MiB; the other 0.13 GiB of the process are CUDA's own. And 427
+# MiB are free, more than the 256 that were wanted, so they are most likely in pieces.
 #
 # For that case the message names a setting, **`expandable_segments:True`**. With it PyTorch takes memory in
 # segments that can grow, so fewer free pieces are left between them (on Linux). Set it before the program
-# starts. (PyTorch's documentation now calls the variable `PYTORCH_ALLOC_CONF`; the older name in the message
-# works, too.)
+# starts; the variable's newer name is `PYTORCH_ALLOC_CONF`. How much is free in pieces says `memory_stats`
+# under `inactive_split_bytes.all.current`, and `max_split_size_mb` in the same variable forbids to cut large
+# blocks.
 #
-# If the message does not tell you which line is to blame, take a snapshot, as under *Ask the memory itself*:
-# the mountain of your own training step, block by block.
-#
-# The error is an ordinary exception, and nothing is broken by it. Tensors that were there are still there.
-# Make room, and try again:
+# The error is an ordinary exception. Tensors that were there are still there. Make room, and try again:
 
 # %% facts=["H7", "K5"]
 del large
@@ -760,7 +764,7 @@ del more
 # %% [markdown] facts=["H7"]
 # In a program that is to recover by itself there is a trap. The step below takes its memory in two parts, and
 # for a batch of 3 the second part does not fit. The program empties the cache and tries again with a batch of
-# 2, for which there is room. Both versions look right.
+# 2, for which there is room.
 
 
 # %% facts=["H7", "K5"]
@@ -806,19 +810,21 @@ guess.was({0: "neither", 2: "both"}.get(len(works)) or works[0])
 # %% [markdown] facts=["H7", "K5"]
 # While an exception is being handled it has a **traceback**, the traceback has the frame of the function that
 # failed, and the frame has its variables: `inputs` is still alive, with 660 MiB. When the `except` block
-# ends, all of it goes. So inside `except` only note *that* it failed, and try again after it. For the same
-# reason do not keep the exception in a variable of your own. And in a notebook, an error that was not caught
-# stays as `sys.last_value`, with its traceback and all its tensors, until the next one. (From Python 3.12 on,
-# `sys.last_exc` holds it too.)
+# ends, all of it goes. So inside `except` only note *that* it failed, and try again after it. In a notebook,
+# an error that was not caught stays as `sys.last_value`, with all its tensors, until the next one.
 #
-# `empty_cache` has its place here, between two tries. Without it the next try finds a cached segment of 660
-# MiB and cuts its first 440 from that. The 220 left over are too little for the second part, and cannot go
-# back to the device while the segment is in use; and 660 and 440 together are more than the device has. So
-# let each new try begin with an empty cache.
+# `empty_cache` has its place here, between two tries. Without it the next try cuts its first 440 MiB from a
+# cached segment of 660. The 220 left over are too little for the second part, and cannot go back while the
+# segment is in use:
 #
-# Other cures, from small to large: a smaller batch, with gradients gathered over several; `torch.no_grad()`
-# where no backward follows; half precision; giving up activations and computing them again
-# (`torch.utils.checkpoint`). [Lesson 12](12_less_memory_less_time.ipynb) has them.
+# | | taken from a device of 1024 MiB | free on the device |
+# |---|---|---|
+# | after the failed try | 660, cached | 364 |
+# | cache emptied, two parts of 440 | 440 + 440 | 144 |
+# | cache kept, first part of 440 | 660, of which 220 are free | 364, too little for 440 |
+#
+# Other cures are a smaller batch, with gradients gathered over several, half precision, and activations that
+# are computed again: [lesson 12](12_less_memory_less_time.ipynb) has them.
 #
 # **[Exercise](../exercises/08_memory.ipynb#task_largest_batch):** `largest_batch`, a search that runs out of
 # memory on purpose and survives.
@@ -826,16 +832,16 @@ guess.was({0: "neither", 2: "both"}.get(len(works)) or works[0])
 # %% [markdown]
 # ## Where real hardware differs
 #
-# - Memory is counted in gigabytes, and CUDA takes a part of it before your first tensor.
 # - Libraries take workspaces: the first product, and the first backward, leave memory allocated that you did
 #   not ask for, on an H200, measured, 65 MiB in all. So the cells of this lesson subtract what was allocated
-#   before. The simulated device counts results only.
-# - A GPU works asynchronously ([lesson 07](07_asynchrony.ipynb)), but the account is kept by the host, when
-#   an operation is launched. So these numbers need no `synchronize`.
+#   before.
+# - The account is kept by the host, when an operation is launched. So these numbers need no `synchronize`.
 # - On Apple's `mps` the account has other names: `torch.mps.current_allocated_memory()` and
-#   `torch.mps.driver_allocated_memory()`, with no peak beside them. (By its source, PyTorch 2.13 also answers
-#   there to `torch.accelerator.max_memory_allocated()`; we had no Mac to try it.) The memory is the
-#   computer's own.
+#   `torch.mps.driver_allocated_memory()`, with no peak beside them.
+# - **Unified memory** is shared by CPU and GPU, as on a Mac, NVIDIA's DGX Spark or AMD's Strix Halo. What the
+#   GPU takes the system lacks. On a Spark the driver's *free* leaves out what Linux could still give back
+#   (llama.cpp's pull request 17368); a Strix Halo of 128 GB may show its GPU 62, until firmware or kernel are
+#   told otherwise (docs of antirez/ds4). PyTorch copies from `cpu` to the device all the same.
 # - For the CPU PyTorch keeps no such account. `devlab.watch()` counts the bytes of new tensors there:
 
 # %% facts=["H1"]
@@ -849,19 +855,16 @@ del x, y
 # %% [markdown]
 # ## What to keep
 #
-# - *Allocated* is what live tensors hold, each rounded up to a multiple of 512 bytes. *Reserved* is what
-#   PyTorch has taken, in segments of 2 or 20 MiB, or made to measure. What is reserved and not allocated is
-#   the cache: fast reuse, no leak.
+# - *Allocated* is what live tensors hold, in blocks of 512 bytes. *Reserved* is what PyTorch has taken, in
+#   segments. The difference is the cache: fast reuse, no leak.
 # - Memory is free when the **last** reference is gone: names, lists, views, graphs, tracebacks, Jupyter's
 #   `Out`. A snapshot tells you which line made what is still there.
 # - A peak counts since the last reset, and for the whole device.
-# - `empty_cache` gives unused segments back, never live memory. Drop references first, and do not call it in
-#   a training loop.
-# - Keep losses detached, or better, only their sum or their largest. Never keep the losses themselves.
-# - Training with Adam takes four copies of the model: parameters, gradients, and two of state. Activations
-#   come on top; they are most at the turn from forward to backward. The peak is a maximum over time, not the
-#   sum.
+# - `empty_cache` gives unused segments back, never live memory. Drop references first, and keep it out of the
+#   training loop.
+# - Training with Adam takes four copies of the model. Activations come on top, 16 × width for each token and
+#   block of a transformer. The peak is a maximum over time, not the sum.
 # - `torch.OutOfMemoryError`: read it as an account, leave the `except` block, then try something smaller.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/08_memory.ipynb), seven functions. **Then:**
-# [09 Several devices](09_several_devices.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/08_memory.ipynb). **Then:** [09 Several
+# devices](09_several_devices.ipynb).

@@ -4,17 +4,13 @@
 # Two GPUs in one machine are two separate memories with a connection between them. PyTorch moves nothing over
 # it unless you say so, and it does not complain when you say so too often.
 #
-# Work can be shared out over several devices in three ways: **by layers**, where each device has some of
-# them; **within a layer**, where each has a part of its weight ([lesson
-# 13](13_bigger_than_one_device.ipynb)); and **by data**, where each has the whole model and some of the rows.
-# If the model fits on one device, take the third. This lesson does the first and the third by hand, because
-# that shows what moves, and then does the third as programs do it.
+# Work can be shared out in three ways: **by layers**, where each device has some of them; **within a layer**,
+# where each has a part of its weight ([lesson 13](13_bigger_than_one_device.ipynb)); and **by data**, where
+# each has the whole model and some of the rows. If the model fits on one device, take the third. This lesson
+# does a little of it by hand, because that shows what moves, and then trains one model with two real
+# processes, as programs do it.
 #
-# After this lesson you can compute with tensors from several devices, put the parts of a model on two of
-# them, cut a batch into parts, and count what all of that costs. And you can start two real processes that
-# train one model together, which is how it is done in practice.
-#
-# **Takes** about 45 minutes. **Needs** [04 Transfers](04_transfers.ipynb) and
+# **Takes** about 20 minutes to read, and 60 for the tasks. **Needs** [04 Transfers](04_transfers.ipynb) and
 # [05 Models and buffers](05_buffers.ipynb); [07 Asynchrony](07_asynchrony.ipynb) helps with one picture.
 
 # %%
@@ -29,11 +25,8 @@ print(first, second)
 
 # %% [markdown]
 # **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the
-# two simulated devices, `sim:0` and `sim:1`. Tensors, results, gradients and transfers of the simulated ones
-# are real and counted. Their *times* come from the simulator's model, and the one picture with times says so.
-# The two processes at the end are real processes that really talk to each other, whatever you have. With one
-# GPU you get the simulated pair; a group of processes can have a single member, too, and the last section
-# says how to run one on your GPU.
+# two simulated devices. Tensors, gradients and transfers of the simulated ones are real and counted; their
+# *times* come from the simulator's model. The two processes at the end are real processes, whatever you have.
 
 # %% [markdown] facts=["U1"]
 # ## A tensor has one address
@@ -44,22 +37,15 @@ print(first, second)
 # %% facts=["U1", "U2"]
 x = torch.ones(1000, 1000, device=first)
 y = torch.ones(1000, 1000, device=second)
-
-guess = devlab.predict("What does x + y give?", "a sum on x's device", "a sum on y's device", "an error")
-
-# %% facts=["U1", "U2"]
 try:
-    place = (x + y).device
-    guess.was("a sum on x's device" if place == first else "a sum on y's device")
+    x + y
 except RuntimeError as error:
     print(error)
-    guess.was("an error")
 
 # %% [markdown] facts=["U2", "U3"]
-# For PyTorch two GPUs are even further apart than a GPU and the CPU. A zero-dimensional tensor, a single
-# number, may come from the CPU, as lesson 02 shows; from another GPU it is refused like any other tensor.
-# So **work across devices needs movement that you write down**. You do it with `.to`, straight from device to
-# device. Compare it with a detour:
+# For PyTorch two GPUs are even further apart than a GPU and the CPU: from the CPU a single number may come,
+# and from another GPU nothing. So **work across devices needs movement that you write down**, straight from
+# device to device. Compare it with a detour:
 
 # %% facts=["U3"]
 with devlab.watch() as log:
@@ -75,21 +61,10 @@ print("y.cpu().to(first):", log.transfers, "transfers,", f"{log.bytes_moved:,} b
 #
 # ![Two GPUs, first and second, with a memory each, and the CPU with the host's memory above them. y.to(first) is one transfer from second to first, over NVLink or PCIe where there is peer access; y.cpu().to(first) is two transfers, by way of the host's memory](drawing:two_memories)
 #
-# Two GPUs may have **peer access**: one reads the other's memory without the host, over PCIe or over a
-# connection of their own, which NVIDIA calls NVLink. Where they have none, CUDA goes by way of the host's
-# memory by itself, and your line stays the same. `torch.cuda.can_device_access_peer(0, 1)` tells which it is.
-# On your machine:
-
-# %% tags=["nbval-ignore-output"]
-if torch.cuda.device_count() > 1:
-    access = torch.cuda.can_device_access_peer(0, 1)
-    print("peer access from cuda:0 to cuda:1:", "yes" if access else "no, by way of the host")
-else:
-    print("there are no two GPUs here that PyTorch calls cuda")
-
-# %% [markdown]
-# How fast such connections are, by NVIDIA's data sheets of the GPUs in the last column. The sheets add up
-# both directions; here is one of them, beside the GPU's own memory:
+# Two GPUs may have **peer access**: one reads the other's memory without the host, over PCIe or over NVIDIA's
+# NVLink. Where they have none, CUDA goes by way of the host's memory by itself.
+# `torch.cuda.can_device_access_peer(0, 1)` tells which it is. Each sheet adds up both directions; here is one
+# direction, beside the GPU's own memory:
 #
 # | connection (data sheets) | GB/s, one direction | the GPU's own memory, GB/s | GPU |
 # |---|---|---|---|
@@ -98,29 +73,9 @@ else:
 # | NVLink, third generation | 300 | 2,039 | A100, 80 GB, SXM |
 # | NVLink, fourth generation | 450 | 3,350 | H100, SXM |
 #
-# At these peaks the 4 MB of `y` take 250 µs over PCIe 3.0, and a T4 reads them from its own memory in 13 µs.
-# (The simulator models 10 GB/s between its two devices, for two GPUs on PCIe 3.0.) Even NVLink is several
-# times slower than the memory at either end, so the first question stays the same: does this have to move?
-#
-# Suppose x and y are to be multiplied and added up, and the CPU wants to know the one number that comes out.
-# There are two obvious ways:
-
-# %%
-home = torch.device("cpu")
-for words, way in {
-    "(x.to(home) * y.to(home)).sum()": lambda: (x.to(home) * y.to(home)).sum(),
-    "(x * y.to(x.device)).sum().to(home)": lambda: (x * y.to(x.device)).sum().to(home),
-}.items():
-    with devlab.watch() as log:
-        way()
-    print(f"{words:<36} {log.transfers} transfers, {log.bytes_moved:>9,} bytes")
-
-# %% [markdown]
-# Two transfers each, and half the bytes in the second: y goes to where x is, and what goes home is one
-# number. When tensors from two places meet and the result is wanted in a third, two transfers are enough. A
-# program that gathers both on some other device first, and then sends the result home, makes three.
-#
-# And gradients? Below, x is on one device and the loss on the other.
+# Even NVLink is several times slower than the memory at either end, so compute where the data is, and move
+# what is small: for the sum of `x * y` one of the two tensors travels, and one number goes home. And
+# gradients? Below, x is on one device and the loss on the other.
 
 # %% facts=["U3"]
 x = torch.ones(3, device=first, requires_grad=True)
@@ -137,9 +92,8 @@ print("loss on", loss.device, "and x.grad on", x.grad.device)
 guess.was_about(log.transfers)
 
 # %% [markdown]
-# `.to` is an operation like any other, and autograd knows its derivative: a transfer **back**. Each transfer
-# that you write in forward is made once more in backward, in the other direction, where a gradient has to
-# come back.
+# `.to` is an operation like any other, and its derivative is a transfer **back**. A copy in forward is
+# repeated backwards if a gradient flows through it.
 #
 # **[Exercise](../exercises/09_several_devices.ipynb#task_add_across):** `add_across`, a sum with its
 # gradients, in any three places.
@@ -147,25 +101,15 @@ guess.was_about(log.transfers)
 # %% [markdown]
 # ## The sum of many
 #
-# Each device has computed something of the same shape, gradients perhaps, and the sum of all is wanted. Four
-# tensors stand on two devices. `torch.stack` refuses them as they are.
-
-# %%
-parts = [torch.full((2,), float(number), device=(first, second)[number % 2]) for number in range(4)]
-print("they are on", *(part.device for part in parts))
-
-try:
-    torch.stack(parts).sum(0)
-except RuntimeError as error:
-    print(str(error).partition("(")[0])
-
-# %% [markdown]
-# So a loop adds one after the other, to a total that begins as part 0.
+# Each device has computed something of the same shape, gradients perhaps, and the sum of all is wanted.
+# `torch.stack` refuses tensors from two devices, so a loop adds one after the other, to a total that begins
+# as part 0.
 
 # %%
 guess = devlab.predict("Part 0 is [0, 0] now. What is it after the loop?", [0.0, 0.0], [3.0, 3.0], [6.0, 6.0])
 
 # %%
+parts = [torch.full((2,), float(number), device=(first, second)[number % 2]) for number in range(4)]
 total = parts[0]
 for part in parts[1:]:
     total += part.to(total.device)
@@ -173,23 +117,13 @@ print("the sum:", total.tolist())
 guess.was(parts[0].tolist())
 
 # %% [markdown] facts=["U2"]
-# The sum is right, and `parts[0]` is ruined. `total = parts[0]` is a second name, and `+=` writes into the
-# tensor. With `.to(device)` in front it would look safer and be the same: where nothing has to move, `.to`
-# returns the tensor itself. So a tensor that you are going to write into must be a new one:
-
-# %%
-parts = [torch.full((2,), float(number), device=(first, second)[number % 2]) for number in range(4)]
-total = parts[0].to(first, copy=True)
-with devlab.watch() as log:
-    for part in parts[1:]:
-        total += part.to(first)
-print(total.tolist(), "and part 0 is", parts[0].tolist())
-print("transfers:", log.transfers)
-
-# %% [markdown]
-# Two of the four were elsewhere, and each was transferred once. This is the heart of training on several
-# devices. Each computes gradients of its own part of a batch, and then **all of them need the mean**. The
-# last section does it with real processes.
+# The sum is right, and `parts[0]` is ruined: `total = parts[0]` is a second name, and `+=` writes into the
+# tensor. With `.to(device)` in front it would be the same, because where nothing has to move, `.to` returns
+# the tensor itself. So begin with a new one, `parts[0].to(first, copy=True)`. Two of the four parts were
+# elsewhere, and each is transferred once.
+#
+# This is the heart of training on several devices. Each computes gradients of its own part of a batch, and
+# then **all of them need the mean**.
 #
 # **[Exercise](../exercises/09_several_devices.ipynb#task_mean_across):** `mean_across`, the mean of any
 # number of tensors, in their own dtype, all of them left as they were.
@@ -197,53 +131,15 @@ print("transfers:", log.transfers)
 # %% [markdown]
 # ## A model in two places
 #
-# A model that does not fit on one device can live on two. The one below has two towers side by side, one on
-# each device; both see the same input, and their results are added. Here is a first attempt.
-
-# %% facts=["U1", "U2"]
-left, right = nn.Linear(64, 10).to(first), nn.Linear(64, 10).to(second)
-
-
-def towers(x):
-    return left(x.to(first)) + right(x.to(second))
-
-
-batch = torch.ones(8, 64)
-try:
-    print(towers(batch).device)
-except RuntimeError as error:
-    devlab.explain(error)
-
-# %% [markdown]
-# The input was moved to each tower, and the two results still meet from two devices. The modules move once,
-# when the model is made. What **flows** between them must be moved at every call, wherever the next operation
-# is on another device, and the lines for it belong in `forward`:
-
-
-# %% facts=["U3"]
-def towers(x):
-    return left(x.to(first)).to(second) + right(x.to(second))
-
-
-guess = devlab.predict("How many transfers does a call with a batch on the CPU make?", 1, 2, 3, 4)
-
-# %% facts=["U3"]
-with devlab.watch() as log:
-    out = towers(batch)
-print("the output is on", out.device)
-for copy in log.events.transfers:  # one by one, with their places and bytes
-    print(copy.source, "to", copy.target, copy.bytes, "bytes")
-guess.was_about(log.transfers)
-
-# %% [markdown]
-# The usual form has two halves, one after the other: the input goes to the first half, and what comes out of
-# it to the second.
+# A model that does not fit on one device can live on two, as two halves. The modules move once, when the
+# model is made. What **flows** between them must be moved at every call, wherever the next operation is on
+# another device, and the lines for it belong in `forward`.
 #
 # **[Exercise](../exercises/09_several_devices.ipynb#task_TwoStage):** `TwoStage`, two halves as one module
 # that can be trained.
 #
-# Now the price. Are two devices twice as fast? Here are two wide layers, one on each device, and one large
-# batch. `timeline()` draws what `watch` has seen.
+# Now the price. Here are two wide layers, one on each device, and one large batch. `timeline()` draws what
+# `watch` has seen.
 
 # %%
 wide = [nn.Linear(2048, 2048, bias=False).to(place) for place in (first, second)]
@@ -264,57 +160,34 @@ through([large])  # a warm-up
 whole = through([large]).timeline()
 
 # %% [markdown]
-# One works while the other has nothing to do: two devices, and never more than one of them busy. (On the
-# simulated devices the times are the simulator's model.) You gained room, and no speed. The usual remedy is
-# to cut the batch into pieces, so that the first device can begin the next piece while the second works on
-# this one.
+# One works while the other has nothing to do: you gained room, and no speed. The usual remedy is to cut the
+# batch into pieces, so that the first device can begin the next piece while the second works on this one.
+# Without overlap four pieces take eight turns, four on each device.
 
 # %%
-guess = devlab.predict(
-    "In four pieces, how long does it take?", "half the time", "about three quarters", "as long as before"
-)
+guess = devlab.predict("With overlap, how many turns do four pieces take on two devices?", 4, 5, 6, 8)
 
 # %%
 through(large.tensor_split(4))  # a warm-up
 cut = through(large.tensor_split(4)).timeline(beside=whole)  # drawn to the same scale
 
 how = "modelled" if first.type == "sim" else "measured"
-share = cut.total / whole.total
-print(f"in four pieces it takes {share:.0%} of the time ({how})")
-guess.was("half the time" if share < 0.6 else "about three quarters" if share < 0.88 else "as long as before")
+print(f"in four pieces it takes {cut.total / whole.total:.0%} of the time ({how}); 5 of 8 turns would be 62%")
+guess.was(4 + 2 - 1)
 
 # %% [markdown]
-# That is **pipelining**. With four pieces each device works four turns. Without overlap that is eight turns
-# in all; with overlap it is five, and the transfers come on top, because a copy from one GPU to another takes
-# its turn in the streams of both: while it is under way, neither computes. In the first turn the second
-# device still has nothing to do, and in the last turn the first device has nothing left to do. The more
-# pieces there are, the shorter these two turns are, until the pieces get so small that launches and transfers
-# cost more than you save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A
-# model in two places is for models that do not fit. If yours fits on one device, there is a better use for
-# two.
+# That is **pipelining**. In the first turn the second device still has nothing to do, and in the last turn
+# the first device has nothing left to do; that is the *bubble*. The transfers come on top, because a copy
+# from one GPU to another takes its turn in the streams of both. More pieces make the bubble smaller, until
+# launches and transfers cost more than you save. `torch.distributed.pipelining` does this for you. If your
+# model fits on one device, there is a better use for two.
 
 # %% [markdown]
 # ## A batch in parts
 #
-# The better use: the same model on each device, and a part of the batch for each. So cut the batch. PyTorch
-# has three functions that look as if they did it; here they cut ten rows for four devices, and one of them
-# five rows.
-
-# %% facts=["U2"]
-rows = torch.arange(10)
-print("chunk(4):       ", [len(part) for part in rows.chunk(4)])
-print("split(10 // 4): ", [len(part) for part in rows.split(10 // 4)])
-print("tensor_split(4):", [len(part) for part in rows.tensor_split(4)])
-
-print("chunk(4), of 5: ", [len(part) for part in rows[:5].chunk(4)])
-
-# %% [markdown]
-# `chunk` makes parts of one size and a rest, and sometimes fewer parts than you asked for: then a device is
-# left with nothing, and a loop over pairs of parts and devices ends early without a word. `split` fixes the
-# length of a part, and the number of parts follows from it. `tensor_split` gives the number you asked for,
-# with lengths that differ by one at most.
-#
-# A part of a batch has to be cut and moved. Does the order matter?
+# The better use: the same model on each device, and a part of the batch for each. `tensor_split(n)` makes n
+# parts whose lengths differ by one at most. `chunk(n)` may make fewer than you asked for, and then a device
+# is left with nothing. Does it matter whether a part is cut or moved first?
 
 # %% facts=["U5"]
 batch = torch.ones(10, 1000, device=first)
@@ -327,21 +200,10 @@ with devlab.watch() as log:
     part = batch.to(second).tensor_split(2)[1]
 print("moved, then cut:", log.bytes_moved, "bytes")
 
-# %% [markdown]
-# Both give the second device its five rows, and the second line transfers all ten. Cut first, then move.
-#
-# Afterwards the results stand on two devices, and the whole is wanted in one place. `torch.cat` joins only
-# what is together, so move first, and join then:
-
-# %% facts=["U5"]
-results = [part.to(place).sum(1) for part, place in zip(batch.tensor_split(2), (first, second), strict=True)]
-with devlab.watch() as log:
-    joined = torch.cat([results[0], results[1].to(first)])
-print(f"{len(joined)} results on {joined.device}: {log.transfers} transfer, {log.bytes_moved} bytes")
-
 # %% [markdown] facts=["U5"]
-# One transfer, because half of the results were there already, and few bytes, because each row has become one
-# number.
+# Both give the second device its five rows, and the second line transfers all ten. Cut first, then move.
+# Afterwards the results stand on two devices, and `torch.cat` joins only what is together: move first, and
+# join then.
 #
 # **[Exercise](../exercises/09_several_devices.ipynb#task_scatter):** `scatter` cuts a batch of any structure
 # into parts.
@@ -349,8 +211,8 @@ print(f"{len(joined)} results on {joined.device}: {log.transfers} transfer, {log
 # **[Exercise](../exercises/09_several_devices.ipynb#task_gather):** `gather` joins such parts again.
 #
 # Now a whole training step on two devices, by hand. Each device has a replica of the model and half of the
-# batch, which begins on the first device. Then the gradients are averaged, and both replicas take the same
-# step, or they would drift apart. The model has two parameter tensors, a weight and a bias.
+# batch. Then the gradients are averaged, and both replicas take the same step, or they would drift apart. The
+# model has two parameter tensors, a weight and a bias.
 
 # %% facts=["U5"]
 torch.manual_seed(0)
@@ -384,35 +246,26 @@ print(f"furthest apart after the step, the two replicas: {apart:.5f}")
 # %% [markdown] facts=["U5"]
 # It is right, and takes six transfers: two for the batch, two gradients to the first device and two back.
 # With a thousand parameter tensors it would be two thousand small transfers, one after the other, all by way
-# of the first device. With eight devices there would be seven times as many. And one Python program has to
-# feed them all.
+# of the first device, and one Python program has to feed them all.
 #
 # So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.**
-# (`nn.DataParallel` does roughly this in one line, and copies the whole model to every device in every step.
-# PyTorch's documentation recommends DDP, the next section, in its place.)
+# `nn.DataParallel` does roughly this in one line; PyTorch's documentation recommends DDP, the next section,
+# in its place.
 
 # %% [markdown] facts=["U4"]
 # ## Many processes
 #
-# Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. It works differently: there are as
-# many *processes* as devices, each a whole Python program that runs the same lines and works with one device.
-# They find each other when they start, and form a *group*. Each has a number, its **rank**; the size of the
-# group is the **world size**.
-#
-# | | by hand, one process | DDP |
-# |---|---|---|
-# | who feeds the devices | one Python program, one device after the other | a program for each |
-# | the data | cut and sent from one place | each process loads its own rows |
-# | the gradients | collected in one place, then sent back | averaged by an *all-reduce*, in which all take part at once |
-# | when | after backward | **during** backward, as soon as some are ready |
+# Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. There are as many *processes* as
+# devices, each a whole Python program that runs the same lines and works with one device. They find each
+# other when they start, and form a *group*. Each has a number, its **rank**; the size of the group is the
+# **world size**. Each process loads its own rows. The gradients are averaged by an *all-reduce*, in which all
+# take part at once, and that happens **during** backward.
 #
 # ![Two ranks with four rows each: both go forward and backward, an all-reduce adds up their gradients and divides by two, and both make the same step with the mean](drawing:all_reduce)
 #
-# You need no second GPU to see it. The messages between the processes are carried by a library, which PyTorch
-# calls the *backend*: `nccl` between NVIDIA's GPUs, and `gloo` between processes on the CPU. In the picture
-# the ranks take rows in turn. The program below, which is complete, gives each rank half of the rows in one
-# piece: the left half of a curve to rank 0, the right half to rank 1. Both train a small network for 200
-# steps, and neither sees the other half.
+# You need no second GPU to see it. The messages between the processes are carried by a *backend*: `nccl`
+# between NVIDIA's GPUs, `gloo` between processes on the CPU. The program below is complete. Rank 0 gets the
+# left half of a curve, rank 1 the right half, and neither sees the other half. Both have equally many rows.
 
 # %% facts=["U4"]
 PROGRAM = """
@@ -457,13 +310,10 @@ guess = devlab.predict(
 said = devlab.launch(PROGRAM, 2)
 
 # %% [markdown] facts=["U4", "U2"]
-# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (The first start
-# takes some seconds, in which PyTorch is imported.) The ranks had different rows and have different losses
-# on them, and **the same model**: the loss on all rows agrees. No line of the program sends a gradient. DDP
-# sent them, during each `backward`, and averaged them. It had also copied the parameters of rank 0 to all
-# others when the model was wrapped, so the two seeds did no harm. Both models are equal before a step and
-# equal after it, and in the step nothing but gradients is sent. (A model with buffers, such as a batch
-# norm's running statistics, also gets those of rank 0 before each forward.)
+# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. The ranks have
+# different losses on their own rows, and **the same model**: the loss on all rows agrees. No line of the
+# program sends a gradient. DDP sent them, during each `backward`. It had also copied the parameters and
+# buffers of rank 0 to all others when the model was wrapped, so the two seeds did no harm.
 #
 # Is it the right model? Here is one process with all the rows:
 
@@ -485,20 +335,17 @@ verdict = "it is lower" if difference < 0 else "it is higher, because each rank 
 guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 
 # %% [markdown]
-# It is the same, because both processes have equally many rows, so that the mean of the two means is the mean
-# of all.
+# It is the same, because the mean of two means is the mean of all where both have equally many rows.
 #
 # Three things go wrong again and again, and none of them gives an error at once:
 #
-# - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its
-#   own gradients, and the replicas drift apart. Call the wrapped model.
+# - **The model inside.** `model.module(x)` computes the same and tells DDP nothing, and the replicas drift
+#   apart. Call the wrapped model.
 # - **The same rows everywhere.** If the rows do not depend on the rank, all processes do the same work, and
-#   the result looks fine. (For a loader, `DistributedSampler` chooses the rows of each rank; the next
-#   section shows it.)
-# - **Only rank 0 does something.** Whatever all have to take part in, such as a backward or a mean over all
-#   ranks, must be reached by all. If one stays away, the others wait until the backend's timeout, which is 30
-#   minutes for gloo and 10 for NCCL unless you set another; then they fail. The error appears in the ranks
-#   that waited, and the mistake is in the one that did not come.
+#   the result looks fine.
+# - **Only rank 0 does something.** Whatever all have to take part in must be reached by all. If one stays
+#   away, the others wait until the backend's timeout, which is 30 minutes for gloo and 10 for NCCL unless you
+#   set another; then the ranks that waited fail, and the mistake is in the one that did not come.
 #
 # **[Exercise](../exercises/09_several_devices.ipynb#task_ddp_gradients):** `ddp_gradients`, in two real
 # processes that take rows in turn, as in the picture.
@@ -512,89 +359,95 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # import os
 #
 # local_rank = int(os.environ["LOCAL_RANK"])       # which GPU of this machine
-# torch.accelerator.set_device_index(local_rank)   # from now on a bare "cuda" means that one
 # device = torch.device("cuda", local_rank)
-# dist.init_process_group("nccl")                  # NVIDIA's backend
+# torch.accelerator.set_device_index(local_rank)   # from now on a bare "cuda" means that one
+# dist.init_process_group("nccl", device_id=device)
 # model = DistributedDataParallel(network.to(device), device_ids=[local_rank])
-# inputs, labels = my_x.to(device), my_y.to(device)
-# loss = F.mse_loss(model(inputs), labels)
-# ```
-#
-# The data come from a loader whose *sampler* picks the rows of this rank:
-#
-# ```python
 # sampler = torch.utils.data.DistributedSampler(train_set)  # the rows of this rank, shuffled
 # loader = DataLoader(train_set, batch_size=100, sampler=sampler)
 # for epoch in range(10):
-#     sampler.set_epoch(epoch)                              # or the order is the same in every epoch
+#     sampler.set_epoch(epoch)                     # or the order is the same in every epoch
 #     for inputs, labels in loader:
+#         inputs, labels = inputs.to(device), labels.to(device)
+#         loss = F.mse_loss(model(inputs), labels)
 #         ...
+# if rank == 0:
+#     torch.save(model.module.state_dict(), "trained.pt")  # without DDP's wrapper
+# dist.barrier()                                   # reached by all ranks
+# dist.destroy_process_group()
 # ```
 #
-# It gives every rank equally many rows, and repeats a few where they do not come out even.
-#
-# The labels are easily forgotten. With `device_ids` DDP moves what you give to `model(...)` to its device by
-# itself, so the forward works with inputs from the CPU. The labels never pass through the model. They stay
-# where they were, and the loss raises the error that you know. So move the model once, and each batch once,
-# all of it.
-#
-# `torchrun` starts the processes, sets `RANK`, `LOCAL_RANK` and `WORLD_SIZE` in each, and ends all if one
-# fails:
+# The sampler gives every rank equally many rows, and repeats a few where they do not come out even. The
+# labels are easily forgotten: DDP moves what you give to `model(...)`, and the labels never pass through the
+# model. Rank 0 alone saves, because several processes that write one file can ruin it. Start it with
 #
 # ```
 # torchrun --standalone --nproc-per-node=4 train.py
 # ```
 #
 # With one GPU, `--nproc-per-node=1` makes a group of one rank, in which the program runs on NCCL as it would
-# with more: a good test before you rent them. Programs that use gloo start just as well: save the text of
-# `PROGRAM` as `train.py`, and it runs under `torchrun` on a machine without any GPU.
+# with more: a good test before you rent them.
 #
-# **The batch has grown.** The batch size in the program is that of one rank, and the gradient is the mean
-# over all ranks: with 4 GPUs and a batch of 100 on each, the *effective batch* is 400, and an epoch has a
-# quarter of the steps. That is where the speed comes from, at best four times as many samples in a second.
-# But fewer steps at the old learning rate learn less. A usual first try with SGD is to multiply the rate by
-# the number of ranks, and to rise to it over the first epochs (lesson 11 has such a *warm-up*); then
-# measure whether the model is still as good. Or give each rank a batch of 25: then the training is that of
-# one GPU, as in the comparison above. (A batch norm, though, sees 25 rows. On GPUs
-# `nn.SyncBatchNorm.convert_sync_batchnorm(network)`, before the model is wrapped, lets it see those of all
-# ranks, and sends its statistics around in every forward.)
+# **The batch has grown.** With 4 GPUs and a batch of 100 on each, the *effective batch* is 400, and an epoch
+# has a quarter of the steps. Fewer steps at the old learning rate learn less: a usual first try with SGD is
+# to multiply the rate by the number of ranks, and to rise to it over the first epochs. A batch norm sees the
+# rows of its own rank, unless `nn.SyncBatchNorm.convert_sync_batchnorm(network)` makes it ask the others.
+
+# %% [markdown] facts=["U4"]
+# ### What it costs
 #
-# **What it costs.** In each step every rank sends gradients and receives them. A model with 100 million
-# parameters in float32 has 400 MB of them, and of two ranks each sends 400 MB. By the data sheets' peaks
-# that takes 25 ms over PCIe 3.0, where a T4 is, and 1.3 ms over an A100's NVLink. DDP hides a part of it:
-# it sends the gradients of the last layers while the backward is still at work on the first.
+# DDP does not wait for the end of backward. It fills **buckets** of 25 MiB with gradients, and sends one
+# while backward computes those of the layers before:
 #
-# **Rank 0 alone saves.** The replicas are equal, and four processes that write one file can ruin it.
-# `model.module` is the model without its wrapper, so the file can be read without DDP, too. The others wait
-# until the file is complete, if they are to read it:
+# ![Two lanes over time. Computing: forward, then backward of blocks 3, 2 and 1, then the step. Sending: the bucket of each block goes out while backward computes the next; only the last bucket has nothing to hide behind](drawing:buckets_behind_backward)
 #
-# ```python
-# if rank == 0:
-#     torch.save(model.module.state_dict(), "trained.pt")
-# dist.barrier()  # reached by all ranks
-# ```
+# In an all-reduce over N ranks in a *ring* each rank sends 2(N − 1)/N times the bytes of the gradients. How
+# long is that for the transformer of [lesson 07](07_asynchrony.ipynb#A-transformer,-bounded), with 124
+# million parameters in float32, on two GPUs?
+
+# %% facts=["U4"]
+guess = devlab.predict("Over PCIe 3.0, at the data sheet's 16 GB/s: how many ms?", 3, 30, 300)
+
+# %% facts=["U4"]
+gradients = 124_475_904 * 4
+for connection, rate in (("PCIe 3.0", 16), ("PCIe 4.0", 32), ("NVLink, 4th generation", 450)):  # in GB/s
+    took = {ranks: 2 * (ranks - 1) / ranks * gradients / (1e9 * rate) for ranks in (2, 8)}
+    print(
+        f"{connection:<23} {1000 * took[2]:5.1f} ms with 2 ranks, {1000 * took[8]:5.1f} ms with 8, at the peak"
+    )
+    if connection == "PCIe 3.0":
+        guess.was_about(1000 * took[2])
+
+# %% [markdown] facts=["U4"]
+# | the transformer on one H200, measured | a step |
+# |---|---|
+# | float32, attention written out | {measured:spine:float32, attention by hand:seconds a step} |
+# | bfloat16, fused and compiled | {measured:spine_compiled:bfloat16, fused, compiled:seconds a step} |
 #
-# After `set_device_index(local_rank)` a bare `"cuda"` is another GPU in each process, as lesson 02 warned,
-# and a fixed `"cuda:0"` is the first GPU in all of them: it puts a tensor of every process there.
+# Backward is about two thirds of a step. So behind the slow step all of it hides, over any of these. Behind
+# the fast one, PCIe 3.0 does not: with two ranks sending takes as long as the whole step of one GPU. And if
+# its batch is split between them, so that each computes for half as long, two GPUs are slower than one. What
+# helps is more work for each exchange: a larger batch on each rank, gradients in 16 bits, or several
+# backwards for each step. For the last, all backwards but one stand under `with model.no_sync():`, in which
+# DDP sends nothing.
 #
-# DDP keeps the whole model, its gradients and the optimizer's state in each process. Where that does not fit,
-# `torch.distributed.fsdp.fully_shard` (**FSDP**) keeps only a part of each parameter, gradient and state in
-# each process, as `DTensor`s, and collects the parameters of a layer when it is that layer's turn.
-# [Lesson 13](13_bigger_than_one_device.ipynb) goes on there.
+# Two more options are asked for by error messages. `find_unused_parameters=True` is for a model of which a
+# step uses a part only, and costs a walk through the graph; `static_graph=True` promises that it is the same
+# part in each step. For ranks in two directions, such as data and layers, `torch.distributed.device_mesh`
+# arranges them in a table. And where the model does not fit on one device, `fully_shard` keeps only a part of
+# it on each: [lesson 13](13_bigger_than_one_device.ipynb).
 
 # %% [markdown]
 # ## What to keep
 #
 # - A tensor is on one device. Tensors of two accelerators never mix, not even a single number.
-# - `.to` goes straight from device to device. A transfer in forward comes once more in backward, where a
-#   gradient has to come back.
-# - Compute where the data is, and move what is small.
-# - A model in two places: modules move once, what flows moves at each call. It gives room; speed comes only
-#   with pieces in a pipeline.
-# - `tensor_split` for parts; cut first, then move. By hand only if you can say what travels and when.
+# - `.to` goes straight from device to device. A transfer in forward comes once more in backward, if a
+#   gradient flows through it.
+# - A model in two places gives room; speed comes only with pieces in a pipeline.
+# - Cut first, then move. By hand only if you can say what travels and when.
 # - In practice: one process for each device, `DistributedDataParallel`, other rows for each rank, the wrapped
-#   model called, the labels moved. The batch grows with the ranks, the learning rate may have to follow, and
-#   rank 0 alone saves.
+#   model called, the labels moved, rank 0 alone saves. Count what an exchange takes, and give each rank
+#   enough to do meanwhile.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/09_several_devices.ipynb), six tasks. **Then:**
-# [10 Debugging](10_debugging.ipynb), for when two devices meet and you did not mean them to.
+# **Now do it:** [the exercises of this lesson](../exercises/09_several_devices.ipynb). **Then:** [10
+# Debugging](10_debugging.ipynb), for when two devices meet and you did not mean them to.

@@ -2,18 +2,16 @@
 # # 10 Debugging
 #
 # The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on
-# the same device*. It is the error that you meet first and most often when you move a model, and it nearly
-# always has one of a few causes. This lesson goes through them one by one, and then turns to faults that
-# raise no error: work that takes a detour, and values that turn into `nan`.
+# the same device*. This lesson goes through its few causes, and then turns to faults that raise no error:
+# work that takes a detour, and values that turn into `nan`.
 #
 # ![Three lines of a program: the first makes a mask on the CPU, the second hands it on, the third fails; a dashed arrow leads from the failing line back to the line that made the mask](drawing:from_maker_to_failure)
 #
 # After it you can read the message, find out which tensor is where and which line put it there, and mend that
-# line instead of the one that failed. You do it by hand first, so that you can check what the tool says that
-# does it for you.
+# line instead of the one that failed.
 #
-# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of [04
-# Transfers](04_transfers.ipynb).
+# **Takes** about 25 minutes to read, and 70 for the tasks. **Needs** [05 Models and
+# buffers](05_buffers.ipynb) and the habit of [04 Transfers](04_transfers.ipynb).
 
 # %%
 import traceback
@@ -34,23 +32,8 @@ device = devlab.start()
 # ## Print three things
 #
 # When two tensors do not fit together, the reason is one of three: shape, dtype or device. Three of the four
-# tensors below differ from what `x` needs. The first thing that comes to mind is to print them.
-
-# %% facts=["X1"]
-x = torch.ones(2, 3, device=device)
-suspects = {
-    "a": torch.ones(3),
-    "b": torch.ones(3, device=device),
-    "c": torch.ones(2, device=device),
-    "d": torch.ones(3, device=device, dtype=torch.float16),
-}
-for name, tensor in suspects.items():
-    print(name, tensor.tolist())
-
-# %% [markdown] facts=["X1"]
-# Values are what a debugging print usually shows, and about an error of this kind they say the least. They
-# also cost the most: to print a value, the host waits for the device and fetches it. Ask for the three
-# properties instead, which the host knows anyway:
+# tensors below differ from what `x` needs. Their values show none of it, and to print a value the host waits
+# for the device. Ask for the three properties instead, which the host knows anyway:
 
 
 # %% facts=["X1"]
@@ -60,12 +43,17 @@ def show(**tensors):
         print(f"{name:<8}{list(tensor.shape)!s:<9}{tensor.dtype!s:<15}{tensor.device}")
 
 
-show(x=x, **suspects)
+x = torch.ones(2, 3, device=device)
+others = {
+    "a": torch.ones(3),
+    "b": torch.ones(3, device=device),
+    "c": torch.ones(2, device=device),
+    "d": torch.ones(3, device=device, dtype=torch.float16),
+}
+show(x=x, **others)
 
 # %% [markdown] facts=["X1"]
-# Now each of the three stands out. `a` is on another device. `c` has two elements where three are needed. `d`
-# has another dtype. Always print the three **together**. It is easy to write `.to(torch.float16)` and believe
-# that the tensor has moved, and only the column of devices shows that it has not.
+# Now each of the three stands out. Always print them **together**.
 #
 # Most of this lesson is about devices. Here is what the other two look like when they fail:
 
@@ -76,8 +64,8 @@ guess = devlab.predict("How many are refused: x + c, x + d, and layer(x.half())?
 # %% facts=["X1"]
 refused = 0
 for words, call in {
-    "x + c": lambda: x + suspects["c"],
-    "x + d": lambda: x + suspects["d"],
+    "x + c": lambda: x + others["c"],
+    "x + d": lambda: x + others["d"],
     "layer(x.half())": lambda: layer(x.half()),
 }.items():
     try:
@@ -90,8 +78,7 @@ guess.was(refused)
 # %% [markdown] facts=["X1"]
 # An addition converts both to one dtype, here float32, and a matrix product refuses. Its message calls the
 # input `mat1` and the weight `mat2`, and gives the dtypes their names in C++: `Half` is float16, `Float` is
-# float32, `Double` is float64, `Long` is int64. A `Double` that you did not ask for usually comes from
-# NumPy.
+# float32, `Double` is float64, `Long` is int64.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_describe):** `describe` returns such a line for any
 # tensor.
@@ -99,12 +86,10 @@ guess.was(refused)
 # %% [markdown] facts=["X1"]
 # ### The wrong GPU
 #
-# The number after the colon is part of the device: `sim:0` and `sim:1` are two places, as `cuda:0` and
-# `cuda:1` are. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is number 0 unless the program
-# has changed it. In the next cell the model is on the last device, and a helper was made with a name without
-# a number. (Where a machine has one accelerator, the last is the first, and nothing fails. With two, PyTorch
-# says *Expected all tensors to be on the same device, but got mat1 is on cuda:0, different from other tensors
-# on cuda:1*.)
+# `cuda:0` and `cuda:1` are two places, and a bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is
+# number 0 unless the program has changed it. Below, the model is on the last device, and a helper was made
+# with a name without a number. With a single accelerator nothing fails. With two GPUs PyTorch says *Expected
+# all tensors to be on the same device, but got mat1 is on cuda:0, different from other tensors on cuda:1*.
 
 # %% facts=["X1", "E4"]
 last = torch.device(device.type, torch.accelerator.device_count() - 1)
@@ -117,8 +102,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `is_cuda` and `device.type` would have said that all is well. So print `.device`, with its number, and take
-# devices from tensors, never from a name in the middle of a model.
+# `is_cuda` and `device.type` would have said that all is well. So print `.device`, and take devices from
+# tensors, never from a name in the middle of a model.
 
 # %% [markdown] facts=["X1"]
 # ## Read the message
@@ -162,17 +147,14 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["E4", "X5"]
 # The message says *what* is wrong: two devices in one operation. It names one tensor, by the name that an
-# argument has inside PyTorch, and that may be the innocent one of the two. (It ends as it does on an NVIDIA
-# GPU; the simulated device keeps PyTorch's words, `CUDA` included.) The rest is found by three questions, and
-# they work on any such error.
+# argument has inside PyTorch, and that may be an innocent one. The rest is found by three questions, and they
+# work on any such error.
 #
 # 1. **Which operation?** It is in the last line of *your* code in the traceback, `self.cell(step, state)`.
 # 2. **Which of its tensors is where?** Print the three things for each. A layer has parameters, and they
 #    count.
-# 3. **Which line made the odd one?** The odd one is the tensor that is not where you want the work done, even
-#    if it is in the majority. Go back to the line that made it. That is the line to change.
-#
-# The first question is answered. For the second, here are the three tensors of the operation.
+# 3. **Which line made the culprit?** The culprit is whichever tensor is not where the work should happen,
+#    however many others share its place. Go back to the line that made it. That is the line to change.
 
 # %% facts=["E4", "X5"]
 guess = devlab.predict("Which of these tensors is the culprit?", "step", "state", "weight")
@@ -185,36 +167,26 @@ operation = {
 }
 show(**operation)
 
-(odd,) = [name for name, tensor in operation.items() if tensor.device != device]
-guess.was(odd)
+(culprit,) = [name for name, tensor in operation.items() if tensor.device != device]
+guess.was(culprit)
 
 # %% [markdown] facts=["X5"]
-# The culprit is `state`. The message spoke of `mat2`, which is the weight, and the weight is in its place.
+# The message spoke of `mat2`, the weight, which is in its place.
 #
 # The third question leads to `first_state`. That function had returned long before the failure, so it stands
 # in no line of the traceback. `model.to(device)` moves what exists at that moment and is registered, so two
 # kinds of tensor escape it: **one that is made later**, by a line that does not say where, as here, and **one
 # that was there before and was never registered**.
 #
-# Now let `devlab.explain` answer the same three questions, and compare.
+# Now let `devlab.explain` answer the same questions.
 
 # %% facts=["E4", "X5"]
 devlab.explain(failure)
 
 # %% [markdown] facts=["X5"]
-# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and from
-# then on the program makes zeros on the CPU and transfers them at every call. Mend the line that makes the
-# tensor. The change that `explain` proposes cares for the device alone; here the zeros take their dtype from
-# x as well:
-
-
-# %% facts=["X5"]
-class MendedRecurrent(Recurrent):
-    def first_state(self, x):
-        return torch.zeros(x.shape[0], 4, device=x.device, dtype=x.dtype)
-
-
-print(MendedRecurrent().to(device)(sequence).device)
+# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. From then on the
+# program makes zeros on the CPU and transfers them at every call. Mend the line that makes the tensor, and
+# let x give it the dtype, too: `torch.zeros(x.shape[0], 4, device=x.device, dtype=x.dtype)`.
 
 # %% [markdown]
 # **[Exercise](../exercises/10_debugging.ipynb#task_fix_hidden_state):** `fix_hidden_state`, where a state may
@@ -223,9 +195,8 @@ print(MendedRecurrent().to(device)(sequence).device)
 # %% [markdown]
 # ## Walk the model
 #
-# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter
-# and is right for a model that is in one place. When something is wrong, look at all of them. To this model a
-# head was added after the move.
+# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter.
+# When something is wrong, look at all of them. To this model a head was added after the move.
 
 # %% facts=["X2"]
 model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(device)
@@ -236,8 +207,8 @@ for name, parameter in model.named_parameters():
     print(f"{name:<10}{parameter.device}")
 
 # %% [markdown] facts=["X2", "X3"]
-# The first parameter alone would have said that all is well. The same walk exists for buffers, and it is
-# easily forgotten, since buffers are not trained. Here the running mean was read from a file a moment ago.
+# The first parameter alone would have said that all is well. The same walk exists for buffers. Here the
+# running mean was read from a file a moment ago.
 
 # %% facts=["X3"]
 model.to(device)
@@ -246,8 +217,8 @@ model[1].running_mean = torch.tensor([0.1, 0.2, 0.3, 0.4])  # from a file, say
 print("astray:", [name for name, buffer in model.named_buffers() if buffer.device != device])
 
 # %% [markdown]
-# An assignment replaces a buffer by whatever tensor comes, wherever it is. (`copy_` into the old buffer, or
-# `load_state_dict`, would have kept the place.)
+# An assignment replaces a buffer by whatever tensor comes. `copy_` into the old buffer, or `load_state_dict`,
+# would have kept the place.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_device_report):** `device_report` makes both walks at
 # once.
@@ -278,10 +249,8 @@ except RuntimeError as error:
     my_lines(error)
 
 # %% [markdown] facts=["X4", "E4"]
-# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: the plain attributes
-# that were set on an object. The cure is a buffer, as in lesson 05.
-#
-# Whole modules get lost in the same way, in a plain list:
+# No walk lists the table, so `.to` passed it by. `vars` shows the plain attributes that were set on an
+# object. The cure is a buffer, as in lesson 05. Whole modules get lost in the same way, in a plain list:
 
 
 # %% facts=["X2", "E4"]
@@ -307,9 +276,8 @@ except RuntimeError as error:
 
 # %% [markdown]
 # The missing names in the walk are the earlier sign, and the more important one: an optimizer made from
-# `tower.parameters()` would never train these blocks, on any device. (Here two of the three tensors were on
-# the CPU, and the one on the accelerator was right: the majority decides nothing.) A second model, such as a
-# teacher whose outputs your loss compares with, has to be moved by a `.to` of its own.
+# `tower.parameters()` would never train these blocks, on any device. A second model, such as a teacher, has
+# to be moved by a `.to` of its own.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_FixedPositions):** `FixedPositions`, whose table has to be
 # saved as well.
@@ -319,7 +287,7 @@ except RuntimeError as error:
 #
 # Tensors made inside `forward`, or inside a loss, come after the move: zeros for a hidden state, noise,
 # `eye`, one-hot tables, masks, padding. The function below hides the future from each step of a text: it adds
-# −inf there, of which a softmax makes 0. Ask the three questions of its error.
+# −inf there, of which a softmax makes 0. To multiply by zeros instead would leave the future its share.
 
 
 # %% facts=["X5", "E4"]
@@ -336,9 +304,8 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["X5"]
-# The operation is the sum, the odd tensor is `mask`, and the line above it made it. The cure is to let the
-# input say where and of which dtype. The device alone is only half of it: a float32 mask on the right device
-# turns float16 scores into float32, with no error and twice the memory.
+# The cure is to let the input say where and of which dtype. The device alone is only half of it: a float32
+# mask on the right device turns float16 scores into float32, with no error and twice the memory.
 
 # %% facts=["X5"]
 scores = torch.ones(2, 4, 4, device=device, dtype=torch.float16)
@@ -355,8 +322,7 @@ for words, mask in (
 # %% [markdown] facts=["X5", "E4"]
 # ## Part of a batch
 #
-# Moving a batch means moving all of it, and keeping the result. The next cell makes two mistakes. Compare
-# their messages.
+# Moving a batch means moving all of it, and keeping the result. The next cell makes two mistakes.
 
 # %% facts=["X4", "E4"]
 layer = nn.Linear(3, 4).to(device)
@@ -375,12 +341,11 @@ except RuntimeError as error:
     print("2.", error)
 
 # %% [markdown]
-# 1. `inputs.to(device)` made a copy, and the program threw it away. `inputs` is where it was.
-# 2. The model has done its work, and the loss fails: the labels were never moved. The message ends in the
-#    name of an inner function with `nll_loss` in it, which tells you that it was the loss and not a layer.
+# 1. `inputs.to(device)` made a copy, and the program threw it away.
+# 2. The labels were never moved. The message ends in the name of an inner function with `nll_loss` in it,
+#    which tells you that it was the loss and not a layer.
 #
-# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves
-# what is nested, too.
+# Nested targets and attention masks are forgotten in the same way.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_fix_batch):** `fix_batch` moves the batch.
 #
@@ -390,7 +355,7 @@ except RuntimeError as error:
 # ### The weight of a loss
 #
 # A loss can be a module, and many programs call it the *criterion*. Where it weighs the classes, the weight
-# is its buffer:
+# is its buffer. Without weights it holds no tensor and runs anywhere, so the habit of moving it never forms.
 
 # %% facts=["X4"]
 criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 2.0, 5.0]))
@@ -405,30 +370,26 @@ except RuntimeError as error:
 print("after the move:", criterion.to(device)(logits, labels).device)
 
 # %% [markdown]
-# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one
-# day the classes are uneven.
-#
 # **[Exercise](../exercises/10_debugging.ipynb#task_fix_loss_weight):** `fix_loss_weight`, where the weight is
 # an argument and no module holds it.
 
 # %% [markdown] facts=["X4"]
 # ## Look at the whole scene
 #
-# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
-# first step: at parameters and buffers, at plain attributes and lists, and at the whole batch, nested parts
-# too. `left_behind`, your tool from lesson 05, is a beginning.
+# An error names one culprit. Mend it, and the next one fails. It is quicker to look at everything before the
+# first step: parameters, buffers, plain attributes, lists, and the whole batch.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_find_strays):** `find_strays` sees all of it.
 #
 # Where you know what must hold, say so in the code: `assert x.device == home, "move the batch first"` costs
-# next to nothing, because a tensor knows its device, and asking does not wait for the accelerator.
+# next to nothing, because a tensor knows its device.
 
 # %% [markdown] facts=["X2"]
 # ## Bisect a fault without a message
 #
 # Some faults raise no error. This model gives the right answers and is slower than it need be, because one of
-# its eight layers takes its work to the CPU and back. No tensor is astray when you look. Then **bisect**: ask
-# of the first half whether it has the fault, and go on with the half that has it.
+# its eight layers takes its work to the CPU and back. Then **bisect**: ask of the first half whether it has
+# the fault, and go on with the half that has it.
 
 
 # %% facts=["X2"]
@@ -442,33 +403,39 @@ layers = [nn.Linear(4, 4) for _ in range(8)]
 layers[torch.randint(8, ()).item()] = OnTheHost()
 deep = nn.Sequential(*layers).to(device)
 
-# %% facts=["X2"]
-guess = devlab.predict("How many looks does it take to find one of eight layers?", "3", "4", "7", "8")
-
-# %% facts=["X2"]
-first, end, looks = 0, len(deep), 0
+first, end = 0, len(deep)
 x = torch.ones(2, 4, device=device)
 while end - first > 1:
     middle = (first + end) // 2
     with devlab.watch() as log:
         deep[first:middle](x)
-    looks += 1
     print(f"layers {first} to {middle - 1}: {log.transfers} transfers")
     first, end = (first, middle) if log.transfers else (middle, end)
 print("it is layer", first, "-", type(deep[first]).__name__)
-guess.was(looks)
 
 # %% [markdown]
-# Each look halves what is left, so a thousand layers would take ten. The same works on the lines of a
-# function and on the commits of a project (`git bisect`).
+# Each look halves what is left, so a thousand layers would take ten. The same works on the commits of a
+# project, by `git bisect`. And make a large model small first: two layers, a width of 64, and a batch of one
+# fail in a second and for the same reason.
+#
+# On an NVIDIA GPU `torch.cuda.set_sync_debug_mode("warn")` names each line at which the host waits ([lesson
+# 07](07_asynchrony.ipynb#The-host-runs-ahead)). What does such a line cost? The transformer of that lesson,
+# H200, measured:
+#
+# | | a step | tokens a second |
+# |---|---|---|
+# | bfloat16, fused AdamW | {measured:spine:bfloat16, fused AdamW:seconds a step} | {measured:spine:bfloat16, fused AdamW:tokens/s} |
+# | and `loss.item()` | {measured:spine:bfloat16, fused, loss.item() each step:seconds a step} | {measured:spine:bfloat16, fused, loss.item() each step:tokens/s} |
+#
+# Three per cent, because its steps are long. Where the device idles anyway, it costs nothing. Measure before
+# you mend.
 
 # %% [markdown]
 # ## When the values go wrong
 #
-# Everything is in its place, and the loss is `nan`, *not a number*. PyTorch raises no error, because `nan`
-# and `inf` are values like others. In training they come most often from a learning rate that is too high,
-# from data that holds them already, or from an overflow in float16 ([12](12_less_memory_less_time.ipynb)).
-# But it is always one operation that makes the first of them. Here are four that can.
+# Everything is in its place, and the loss is `nan`, *not a number*. In training it comes most often from a
+# learning rate that is too high, from data that holds them already, or from an overflow in float16
+# ([12](12_less_memory_less_time.ipynb)). But it is always one operation that makes the first of them.
 
 # %%
 guess = devlab.predict("How many of the four results in the next cell are nan?", 1, 2, 3, 4)
@@ -487,10 +454,9 @@ for words, result in results.items():
 guess.was(sum(result.isnan().item() for result in results.values()))
 
 # %% [markdown]
-# A float16 ends at 65504, and what does not round to that becomes `inf`; bfloat16 and float32 go up to
-# 3e38. A mean over no labels is 0 / 0, which is `nan`, as are `inf - inf` and `0 * inf`. Nearly all that is
-# computed from a `nan` is `nan` too, so the loss does not tell where it began. Here are five layers in
-# float16, which end in `nan`.
+# A float16 ends at 65504, and what does not round to that becomes `inf`. A mean over no labels is 0 / 0,
+# which is `nan`, as are `inf - inf` and `0 * inf`. Nearly all that is computed from a `nan` is `nan` too.
+# Here are five layers in float16, which end in `nan`.
 
 # %%
 net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
@@ -503,8 +469,8 @@ names = {layer: f"{name} {type(layer).__name__}" for name, layer in net.named_ch
 guess = devlab.predict("Whose output is the first that is not finite?", *names.values())
 
 # %% [markdown]
-# A **forward hook** is a function that PyTorch calls after a layer, with the layer's inputs and its output.
-# This one keeps the largest value of each output, on the device. (The largest is `nan` where any value is.)
+# A **forward hook** is a function that PyTorch calls after a layer. This one keeps the largest value of each
+# output, on the device and detached, so that it neither waits nor holds a graph.
 
 # %%
 largest = {}
@@ -528,12 +494,11 @@ guess.was(names[list(largest)[values.isfinite().tolist().index(False)]])
 # %% [markdown]
 # The second `Linear` made an `inf`: four times 4010 times its weights of 10 is more than 65504. The
 # `LayerNorm`, which subtracts the mean, made `nan` of it. So look for what is not finite, and not for `nan`
-# alone, which would have blamed the `LayerNorm`. An `if` in the hook would have waited for each layer. Mend it
-# where the `inf` was made: with inputs of a reasonable size, or bfloat16.
+# alone.
 #
 # Sometimes the loss is finite, and its *gradient* is not. Below, one row is all zeros, as padding often is.
 # `torch.autograd.detect_anomaly()`, put around forward and backward, looks for `nan` after each operation of
-# the backward, stops at the first, and gives a warning with the line of the forward that it belongs to.
+# the backward, stops at the first, and warns with the line of the forward that it belongs to.
 
 
 # %%
@@ -560,8 +525,8 @@ print("waits:", log.synchronizations)
 # %% [markdown]
 # It names the line of the square, and the culprit is the line after it, `squares.sqrt()`. At 0 the slope of a
 # square root is infinite, and the backward of the square multiplies that `inf` by 0. The mode looks for `nan`
-# and not for `inf`, so look one operation closer to the loss as well. (`(squares + 1e-12).sqrt()` has a
-# finite slope everywhere.) It waits again and again, so switch it off afterwards.
+# and not for `inf`, so look one operation closer to the loss as well; `(squares + 1e-12).sqrt()` has a finite
+# slope everywhere. It waits again and again, so switch it off afterwards.
 
 # %% [markdown]
 # ## What belongs on the CPU
@@ -579,9 +544,8 @@ except RuntimeError as error:
 print(names[chosen.cpu()])
 
 # %% [markdown] facts=["E4"]
-# The index comes to the CPU. (The other way round there is no error, but a cost: PyTorch transfers a CPU
-# index to an accelerator's tensor at each use.) If the table is used in every step, it is the table that
-# should move, once.
+# The other way round PyTorch transfers the index at each use. If the table is used in every step, move the
+# table, once.
 #
 # **Lengths** of padded sequences are the second. PyTorch reads them on the host, to plan the work:
 
@@ -597,11 +561,10 @@ packed = pack_padded_sequence(padded, lengths.cpu(), batch_first=True)
 print("data on", packed.data.device, "- sizes on", packed.batch_sizes.device)
 
 # %% [markdown] facts=["E4"]
-# (On an NVIDIA GPU PyTorch words this error differently: *'lengths' argument should be a 1D CPU int64
-# tensor*.)
+# On an NVIDIA GPU the words are *'lengths' argument should be a 1D CPU int64 tensor*.
 #
-# The third is whatever goes to **NumPy**, which reads the CPU's memory alone and knows no gradients. Anything
-# that ends in NumPy, such as a plot or a metric from another library, takes `detach().cpu()`.
+# The third is whatever goes to **NumPy**, which reads the CPU's memory alone and knows no gradients: a plot,
+# or a metric from another library, takes `detach().cpu()`.
 
 # %% facts=["E4"]
 try:
@@ -613,8 +576,7 @@ print(numpy.asarray(logits.detach().cpu()).shape)
 # %% [markdown]
 # ### Generators
 #
-# A `torch.Generator`, which holds the state of random numbers, has a device as well. In the next cell two of
-# them are to draw three numbers on the accelerator.
+# A `torch.Generator`, which holds the state of random numbers, has a device as well.
 
 # %% facts=["E4", "X5"]
 guess = devlab.predict(
@@ -634,15 +596,15 @@ only = "the one made on the CPU" if worked == ["cpu"] else "the one made on the 
 guess.was("both" if len(worked) == 2 else only)
 
 # %% [markdown]
-# A generator must be on the device on which it draws. The generator that you give to a `DataLoader` shuffles
-# indices, and does so on the CPU. So it is the fourth thing that **stays** there, wherever the model is.
+# The generator that you give to a `DataLoader` shuffles indices, and does so on the CPU. So it is the fourth
+# thing that **stays** there, wherever the model is.
 
 # %% [markdown] facts=["E4"]
 # ## A default that does half the work
 #
 # `torch.set_default_device` looks like the cure for all of this: from now on every new tensor is made on the
-# accelerator. The cell sets it, and then looks at four tensors: the weight of a model that was there before,
-# `torch.ones(3)`, `torch.from_numpy(array)`, and `weight.new_ones(3)`.
+# accelerator. The cell sets it, and then looks at the weight of a model that was there before, and at three
+# new tensors.
 
 # %% facts=["X5"]
 guess = devlab.predict("How many of the four will be on the accelerator?", 0, 1, 2, 3, 4)
@@ -666,26 +628,16 @@ guess.was(sum(tensor.device.type != "cpu" for tensor in four.values()))
 
 # %% [markdown] facts=["X5"]
 # What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*`
-# follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator,
-# also those that belong on the CPU: a `DataLoader` with `shuffle=True` fails at once, because its generator
-# is on the CPU and the indices are not. The setting hides the fault in your script, and it comes back in the
-# next script that uses your model. Where you want the setting, keep it short, around the lines that make a
-# model:
-
-# %% facts=["X5"]
-with torch.device(device):
-    built = nn.Linear(3, 2)
-
-print("built inside:", built.weight.device)
-print("afterwards:  ", torch.ones(3).device)
+# follows its tensor. The rest of the program now makes its tensors on the accelerator, also those that belong
+# on the CPU: a `DataLoader` with `shuffle=True` fails at once. Where you want the setting, keep it around the
+# lines that make a model: `with torch.device(device):`.
 
 # %% [markdown]
 # ## An optimizer that remembers
 #
 # Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones.
-# But an optimizer also has tensors of its own: with `momentum` it keeps a running sum of each parameter's
-# gradients, and no `.to` of the model moves that. In the next cell a training takes one step on the CPU, as a
-# test, and then moves its model and takes another.
+# In the next cell a training takes one step on the CPU, as a test, and then moves its model and takes
+# another.
 
 # %% facts=["X5"]
 guess = devlab.predict("Which step fails?", "the one on the CPU", "the one after the move", "neither")
@@ -714,11 +666,10 @@ except RuntimeError as error:
 guess.was(failed)
 
 # %% [markdown] facts=["X5"]
-# It fails in `optimizer.step()`, far from any tensor of yours: the running sum is on the CPU. The same
-# happens when an interrupted training goes on from a file (a *checkpoint*, lesson 11), and the optimizer is
-# filled from it before the model moves. The order that works is **make the model, move it, make the
-# optimizer, load the checkpoint into both.** `load_state_dict` of an optimizer brings its state to the
-# parameters, and that mends this one too:
+# It fails in `optimizer.step()`, far from any tensor of yours: with `momentum` an optimizer keeps a running
+# sum of each parameter's gradients, and no `.to` of the model moves that. The order that works is **make the
+# model, move it, make the optimizer, load the checkpoint into both.** `load_state_dict` of an optimizer
+# brings its state to the parameters, and that mends this one too:
 
 # %% facts=["X5"]
 optimizer.load_state_dict(optimizer.state_dict())
@@ -727,10 +678,9 @@ print(train_once(device))
 # %% [markdown] facts=["X1"]
 # ## Run it on the CPU
 #
-# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The
-# classes of this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. The next cell
-# computes the loss in one line, prints a sentence in the second, and reads the loss in the third. (A GPU
-# would be lost for the rest of this notebook, so the program has a process of its own.)
+# Some errors are not about devices at all and are hard to read on a GPU. The classes of this data set are
+# called 1 to 4, and PyTorch counts from 0. A GPU would be lost for this notebook, so the program has a
+# process of its own.
 
 # %% facts=["E4"]
 STEP = """
@@ -748,24 +698,16 @@ except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, a
     print(str(error).splitlines()[0])
     devlab.explain(error)
 """
-
-guess = devlab.predict("Which line raises the error?", "the loss", "the sentence", "the reading", "none")
-
-# %% facts=["E4"]
-(said,) = devlab.launch(STEP, 1)
-raised = "the reading" if "launched" in said else "the loss"
-guess.was("none" if "the loss is" in said else raised)
+said = devlab.launch(STEP, 1)
 
 # %% [markdown] facts=["E4"]
-# The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an
-# innocent line and names no value. (The simulated device has kept which line launched what failed, and
-# `devlab.explain` says it. A real GPU does not know your lines. It prints the condition that failed, for each
-# thread that met it, to the terminal or below the cell: ``Assertion `t >= 0 && t < n_classes` failed``, after
-# the name of a function with `nll_loss` in it. So it was the loss, and a label was out of range.
-# `devlab.launch` leaves these lines out.)
+# The device reports when the host next waits (lesson 07), so the error comes from an innocent line and names
+# no value. The simulated device has kept which line launched what failed. A real GPU prints the condition
+# that failed to the terminal, ``Assertion `t >= 0 && t < n_classes` failed``, after the name of a function
+# with `nll_loss` in it: so it was the loss, and a label was out of range.
 #
-# **Run the step once with the model and one batch on the CPU**: errors in indices, shapes and dtypes then come
-# with their values, at their own line.
+# **Run the step once with the model and one batch on the CPU**: errors in indices, shapes and dtypes then
+# come with their values, at their own line.
 
 # %% facts=["E4"]
 scores, classes = torch.zeros(3, 4), torch.tensor([1, 3, 4])
@@ -775,36 +717,36 @@ except IndexError as error:
     print(error)
 print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, counted from 0")
 
-# %% [markdown] facts=["E4"]
-# If an error comes on the GPU alone, there are two more tools:
+# %% [markdown] facts=["E4", "X1"]
+# If an error comes on the GPU alone, there are more tools:
 #
-# - Start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before PyTorch touches the GPU. Each
-#   operation then waits for its end, so the traceback points at the true line. Everything gets slower, so
-#   unset it afterwards.
-# - Or bisect: put `torch.accelerator.synchronize()` in the middle of the step, and see on which side of it
-#   the error comes.
-
-# %% [markdown] facts=["X1"]
-# Errors of placement are the opposite case: on the CPU they do not exist, because there everything is in one
-# place. A test on two devices, simulated or not, finds them.
+# - `CUDA_LAUNCH_BLOCKING=1` in the environment, set before PyTorch touches the GPU: the traceback points at
+#   the true line, and everything gets slower.
+# - `torch.accelerator.synchronize()` in the middle of the step: on which side of it does the error come?
+# - NVIDIA's `compute-sanitizer python train.py` finds kernels that read or write out of bounds, the CUDA
+#   stream sanitizer of [lesson 07](07_asynchrony.ipynb#Two-streams) finds streams that do not wait for each
+#   other.
+# - A program that **hangs** raises nothing. `py-spy dump --pid 4711`, a tool from outside, prints the line at
+#   which each thread of a running process is; `faulthandler.dump_traceback_later(60)` from Python's library
+#   prints it after a minute. For several processes [lesson
+#   13](13_bigger_than_one_device.ipynb#Who-is-missing) has the flight recorder.
+#
+# Errors of placement do not exist on the CPU; a test on two devices, simulated or not, finds them.
 
 # %% [markdown] facts=["X4"]
 # ## What to keep
 #
 # - Print shape, dtype and device **together**; about a placement, values say the least and cost the most.
-# - Ask three questions of every error: which operation, which of its tensors is where, which line made the
-#   odd one. Mend the line that *made* it, and then ask `devlab.explain` whether it agrees.
-# - The odd one is the tensor that is not where you want the work done. The message may name another.
-# - A fault without a message is found by bisection. The first value that is not finite is found by forward
-#   hooks that keep their answers on the device, and in the backward by `detect_anomaly`.
-# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer
-#   does not train.
+# - Which operation, which of its tensors is where, which line made the culprit? Mend the line that *made* it.
+# - A fault without a message is found by bisection, the first value that is not finite by forward hooks, and
+#   in the backward by `detect_anomaly`.
+# - What the walks do not list, `.to` did not move and the optimizer does not train.
 # - Indices into CPU tensors, lengths, what goes to NumPy, and a loader's generator belong on the CPU.
 # - Model, move, optimizer, checkpoint: in this order. A default device is no cure.
 #
-# And these are the **six usual suspects**, with what to check in your own code:
+# And these are the **six usual culprits**, with what to check in your own code:
 #
-# | suspect | how it gets lost | where to mend it |
+# | culprit | how it gets lost | where to mend it |
 # |---|---|---|
 # | batch | the result of `.to` is thrown away | `inputs = inputs.to(device)` |
 # | labels | only the inputs were moved | with the inputs, in the loop |

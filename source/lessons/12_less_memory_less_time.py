@@ -1,15 +1,13 @@
 # %% [markdown]
 # # 12 Less memory, less time
 #
-# The training step of the last lesson is right, and for many models it is all you need. Then comes a model that does
-# not fit, or one that takes a week. Programs that train such models change the step in a handful of places, and each
-# change is a trade: digits for time, time for memory, or transfers for memory.
+# Then comes a model that does not fit, or one that takes a week. Programs that train such models change the
+# step in a handful of places, and each change is a trade: digits for time, time for memory, or transfers for
+# memory. After this lesson you can make each of these trades, say what it costs, and tell whether two results
+# are the same.
 #
-# After this lesson you can say what each of these trades costs and what it changes, make it, and tell
-# whether two results are the same.
-#
-# **Takes** about 60 minutes. **Needs** [08 Memory](08_memory.ipynb) and
-# [11 The training step](11_training_step.ipynb).
+# **Takes** about 30 minutes to read, and 60 for the tasks. **Needs** [08 Memory](08_memory.ipynb) and [11 The
+# training step](11_training_step.ipynb).
 
 # %%
 import torch
@@ -26,16 +24,14 @@ kind = "modelled" if device.type == "sim" else "measured"
 # %% [markdown]
 # **With a GPU, this lesson measures yours.** Without one, every time is modelled and every figure of memory
 # simulated, for the course's reference machine, which resembles an NVIDIA T4; the numbers inside the tensors
-# are real, because the simulated device computes them with the CPU's arithmetic. What an NVIDIA H200 answered
-# is called *H200, measured*, and [the last table](#What-to-keep) puts all changes of this lesson side by
-# side.
+# are real. [The last table](#What-to-keep) puts all changes side by side, measured on an NVIDIA H200.
 
 # %% [markdown] facts=["F1"]
 # ## What 16 bits can hold
 #
-# A floating-point number has three parts: a sign, an exponent and a fraction. The exponent decides how large or small a
-# number may become, which is the format's **range**. The fraction decides how many digits it keeps, which is its
-# **precision**. There are two formats of 16 bits, and they divide the bits between the two in different ways.
+# A floating-point number has three parts: a sign, an exponent and a fraction. The exponent gives the format
+# its **range**, the fraction its **precision**. The two formats of 16 bits divide them between range and
+# precision in different ways.
 #
 # ![Four formats as rows of bits. float32: one sign bit, 8 bits of exponent, 23 of fraction. TF32: 8 and 10. float16: 5 and 10. bfloat16: 8 and 7](drawing:four_formats)
 
@@ -47,14 +43,15 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     )
 
 # %% [markdown] facts=["F1"]
-# **float16** keeps about three decimal digits and ends at 65504. **bfloat16** has the range of float32 and pays for it
-# with precision: it keeps between two and three digits.
+# **float16** keeps about three decimal digits and ends at 65504. **bfloat16** has the range of float32 and
+# pays for it with precision: it keeps between two and three digits.
 #
-# What you gain is the same with both. Half the bytes mean half the memory and half the traffic. The **matrix
-# units** of a GPU, which are made for products of matrices (NVIDIA calls them Tensor Cores), multiply 16-bit
-# numbers much faster than the rest of the GPU multiplies 32-bit ones. NVIDIA's data sheet promises 65 TFLOP/s
-# in float16 against 8.1 in float32 for a T4. H200, measured, for a product of 8192 × 8192: {measured:basics:operations/s, 8192 x 8192 product, float32} in
-# float32, {measured:basics:operations/s, 8192 x 8192 product, float16} in float16, and {measured:basics:operations/s, 8192 x 8192 product, bfloat16} in bfloat16.
+# With both, half the bytes mean half the memory and half the traffic, and the **matrix units** of a GPU,
+# NVIDIA's tensor cores, multiply 16-bit numbers much faster. H200, measured, for a product of 8192 × 8192:
+# {measured:basics:operations/s, 8192 x 8192 product, float32} in float32, {measured:basics:operations/s, 8192
+# x 8192 product, float16} in float16, and {measured:basics:operations/s, 8192 x 8192 product, bfloat16} in
+# bfloat16. NVIDIA's GPUs since Hopper and Ada also have formats of 8 bits, which need a scale for each tensor
+# or block; libraries such as torchao bring them.
 #
 # What you lose shows in a place where you may not expect it. Suppose that a counter has reached 2048.
 
@@ -72,18 +69,15 @@ for number in (70000.0, 1e-8, 1.001):
     print(f"{number:<8g} in float16 {kept[0]:<8.4g} in bfloat16 {kept[1]:.4g}")
 
 # %% [markdown] facts=["F1"]
-# From 2048 to 4096 float16 has only the even numbers, and further up still fewer, so a sum of ones stops growing at
-# 2048. The number 70000 is beyond its
-# range and becomes inf, and 1e-8 is below it and becomes 0. In bfloat16 both survive, but 1.001 turns into 1.
-# **float16 loses large and small numbers, bfloat16 loses digits.** This is why sums, means, losses and parameters stay
-# in float32 in everything that follows.
+# From 2048 to 4096 float16 has only the even numbers, so a sum of ones stops growing at 2048. **float16 loses
+# large and small numbers, bfloat16 loses digits.** This is why sums, means, losses and parameters stay in
+# float32 in everything that follows.
 
 # %% [markdown] facts=["F4"]
 # ## The same result
 #
-# Another dtype gives other digits, and so does another device, even in float32. The reason is that a sum depends on the
-# order in which it is added up, and each device has an order of its own. Here is one list of numbers, added up forwards
-# and then backwards.
+# Another dtype gives other digits, and so does another device, even in float32: a sum depends on the order in
+# which it is added up, and each device has an order of its own.
 
 # %% facts=["F4"]
 numbers = torch.linspace(0, 1, 1001, dtype=torch.float64)
@@ -100,12 +94,15 @@ for dtype in (torch.float64, torch.float32):
 # The exact sum is 500.5. Neither order is wrong. What you want to know is whether two results differ by **no
 # more than rounding in their dtype explains**. For each dtype `torch.testing.assert_close` has an absolute
 # and a relative tolerance. Two numbers may differ by the absolute one plus the relative one times the
-# expected number. If they differ by more, it raises an `AssertionError`. Its message names the two tolerances
-# separately; what counts is their sum.
+# expected number.
 
 # %% facts=["F4"] tags=["raises-exception"]
 a = torch.tensor([0.5, 100.0], device=device)
 torch.testing.assert_close(a + 0.05, a)
+
+# %% [markdown] facts=["F4"]
+# The relative tolerance is 1.3e-6 for float32, 1e-3 for float16, and 1.6e-2 for bfloat16. The absolute one,
+# 1e-5 and less, hardly counts beside 100.
 
 # %% facts=["F4"]
 guess = devlab.predict(
@@ -123,24 +120,22 @@ for dtype, tolerance in relative.items():
 guess.was({3: "all three", 1: "float32 alone", 0: "none"}[strict])
 
 # %% [markdown] facts=["F4"]
-# The tolerance follows from what the dtype can tell apart. After 100, bfloat16 has no number before 100.5, so
-# in bfloat16 100.05 is 100.
+# The tolerance follows from what the dtype can tell apart: in bfloat16 100.05 is 100.
 #
-# Two habits follow. Compare with `assert_close`, with `check_device=False` where the two tensors are in different places,
-# and by the tolerance of the dtype in which the numbers were **computed**: a bfloat16 result that was converted to
-# float32 still has the digits of bfloat16. And do not expect the losses of a long training to agree between two devices
-# in more than their first digits, because every step starts from what the step before has rounded.
+# Compare with `assert_close`, with `check_device=False` where the two tensors are in different places, and by
+# the tolerance of the dtype in which the numbers were **computed**: a bfloat16 result that was converted to
+# float32 still has the digits of bfloat16.
 #
-# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_same_results):** `same_results` turns this into a question
-# with the answer yes or no, for shapes, nan and inf as well.
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_same_results):** `same_results` turns this
+# into a question with the answer yes or no, for shapes, nan and inf as well.
 
 # %% [markdown] facts=["F5"]
 # ### TF32 and determinism
 #
-# NVIDIA's GPUs since Ampere can multiply float32 matrices faster and less exactly. With **TF32** the inputs
-# of a product are rounded to 10 bits of fraction, as many as float16 has, while range and sums remain those
-# of float32. PyTorch leaves TF32 off for products of matrices and on for the convolutions of cuDNN. So that
-# it works anywhere, the next cell rounds the inputs by hand, and compares the product with one in float64.
+# With **TF32** NVIDIA's GPUs since Ampere round the inputs of a float32 product to 10 bits of fraction, as
+# many as float16 has, while range and sums remain those of float32. `fp32_precision` says whether they may,
+# for products and for convolutions apart: `"tf32"`, `"ieee"` for full float32, `"none"` for PyTorch's choice.
+# The next cell rounds the inputs by hand, so that it works anywhere.
 
 # %% facts=["F5"]
 guess = devlab.predict("About how many decimal digits does TF32 cost?", 1, 3, 6)
@@ -152,8 +147,8 @@ def as_tf32(x):
     return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
-print("for products:    ", torch.get_float32_matmul_precision())
-print("for convolutions:", "TF32 allowed" if torch.backends.cudnn.allow_tf32 else "float32")
+print("for products:    ", torch.backends.cuda.matmul.fp32_precision)
+print("for convolutions:", torch.backends.cudnn.conv.fp32_precision)
 
 generator = torch.Generator().manual_seed(0)
 a, b = (torch.randn(64, 64, generator=generator) for _ in range(2))
@@ -165,13 +160,15 @@ for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
 guess.was_about(digits[1] - digits[0])
 
 # %% [markdown] facts=["F5"]
-# The word `"highest"` stands for full float32. With `torch.set_float32_matmul_precision("high")` PyTorch may
-# use TF32 for products. That costs about three digits and buys a lot of time (H200, measured: {measured:basics:operations/s, 8192 x 8192 product, float32 with TF32}). If a
-# GPU and a CPU disagree in the third digit after a convolution, look at TF32 first.
+# With `torch.backends.cuda.matmul.fp32_precision = "tf32"` products may use TF32. Older programs say
+# `torch.set_float32_matmul_precision("high")` or `allow_tf32`; who mixes the two kinds gets an error. It
+# costs about three digits and buys a lot of time; H200, measured: {measured:basics:operations/s, 8192 x 8192
+# product, float32 with TF32}. If a GPU and a CPU disagree in the third digit after a convolution, look at
+# TF32 first.
 #
-# Two runs on the **same** GPU may differ as well, because some kernels add up in whatever order their threads finish.
-# `torch.use_deterministic_algorithms(True)` asks for kernels that keep an order. They may be slower, and an operation
-# that has no such kernel refuses to run:
+# Two runs on the **same** GPU may differ as well, because some kernels add up in whatever order their threads
+# finish. `torch.use_deterministic_algorithms(True)` asks for kernels that keep an order. They may be slower,
+# and an operation that has none refuses to run:
 
 # %% facts=["F5"]
 torch.use_deterministic_algorithms(True)
@@ -182,18 +179,15 @@ except RuntimeError as error:
 torch.use_deterministic_algorithms(False)
 
 # %% [markdown] facts=["F5"]
-# (PyTorch's message names the CUDA function, here as on a GPU.) Determinism holds for one machine, one
-# version of PyTorch and one program. Between devices you have tolerances and nothing better.
+# Determinism holds for one machine, one version of PyTorch and one program.
 
 # %% [markdown] facts=["F2"]
 # ## Autocast
 #
-# Some operations may run in 16 bits and others should not. A product may, since the matrix units of a GPU
-# add up in float32. (A large product may be cut into parts whose sums are rounded in between, unless
-# `torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction` is set to False; bfloat16 has a switch
-# of its own.) A softmax, a norm or a loss should keep all its digits. **Autocast** keeps a list of each
-# kind, and chooses the dtype for each operation at the moment when it is called. The next cell sends a
-# batch through four layers under float16 autocast.
+# A product may run in 16 bits, since the matrix units of a GPU add up in float32. A softmax, a norm or a loss
+# should keep all its digits. **Autocast** keeps a list of each kind, and chooses the dtype for each operation
+# at the moment when it is called. With bfloat16 it is all that you need, on every GPU that computes in it.
+# The next cell shows the choice with float16.
 
 # %% facts=["F2"]
 guess = devlab.predict(
@@ -220,15 +214,14 @@ print("parameters    ", {parameter.dtype for parameter in model.parameters()})
 guess.was(dtypes["LayerNorm"])
 
 # %% [markdown] facts=["F2"]
-# Products run in float16, the norm and the loss return float32, and a `ReLU` takes whatever it is given. (The
-# loss is float32 by its dtype alone: `cross_entropy` takes its softmax in the dtype that it is given, so on
-# CUDA its digits are those of float16. If you need them all, give it `x.float()`.) The parameters **stay in
-# float32**: autocast casts copies of them, and the optimizer adds its small steps to the full digits. Never
-# call `model.half()` as well, because then these small steps would be rounded away. These are the rules for
-# CUDA. The CPU has its own, and keeps a `LayerNorm` in 16 bits.
+# Products run in float16, the norm and the loss return float32, and a `ReLU` takes whatever it is given.
+# `cross_entropy` takes its softmax in the dtype that it is given, so on CUDA its digits are those of float16,
+# unless you give it `x.float()`. The parameters **stay in float32**: autocast casts copies of them, and the
+# optimizer adds its small steps to the full digits. Never call `model.half()` as well. The CPU has rules of
+# its own.
 #
-# Put the **forward and the loss** under autocast, and nothing else. Backward runs every operation in the dtype that its
-# forward had, so it needs no autocast, and PyTorch's documentation advises against it.
+# Put the **forward and the loss** under autocast, and nothing else. Backward runs every operation in the
+# dtype that its forward had.
 #
 # How much time does this save? The cell below times first one large product and then six small layers.
 
@@ -265,19 +258,16 @@ ratio = times[1] / times[0]  # of the six small layers
 guess.was("slower" if ratio > 1.1 else "faster" if ratio < 0.9 else "equally fast")
 
 # %% [markdown] facts=["F2"]
-# The large product gains, although its inputs are cast first. The small layers lose, because every cast is
-# one more launch: they make 19 where there were 6, and small work spends nearly all its time on launches
-# (lesson 07). H200, measured: 103 µs in float32, and 291 under autocast. Half precision is for models whose
+# The large product gains. The small layers lose, because every cast is one more launch: they make 19 where
+# there were 6. H200, measured: 103 µs in float32, and 291 under autocast. Half precision is for models whose
 # products are large.
-#
-# If you use **bfloat16**, autocast is all that you need. float16 needs one thing more.
 
 # %% [markdown] facts=["F3"]
 # ## Gradients too small to see
 #
-# Gradients are often far smaller than 1, and float16 has no number between 0 and 6e-8. A gradient below half of that
-# becomes 0, and one below 6e-5 has lost digits already. The next cell computes a gradient of 1e-8 which passes through a
-# product in float16. It multiplies the loss by a scale first, and divides the gradient by the same scale afterwards.
+# On GPUs without bfloat16, NVIDIA's before Ampere, float16 needs one thing more. Gradients are often far
+# smaller than 1, and float16 has no number between 0 and 6e-8. The next cell sends a gradient of 1e-8 through
+# a product in float16. It multiplies the loss by a scale first, and divides the gradient by it afterwards.
 
 # %% facts=["F3"]
 weight = nn.Parameter(torch.ones(1, device=device))
@@ -288,17 +278,16 @@ for scale in (1.0, 1024.0, 65536.0, 2.0**43):
     print(f"scale {scale:8.3g}: gradient {(weight.grad / scale).item():.3g}")
 
 # %% [markdown] facts=["F3"]
-# Without a scale the gradient is gone and the parameter will never move. With too large a scale it is inf.
-# Many scales between the two are right, but you cannot know beforehand which will stay right, because
-# gradients change during training. A `torch.amp.GradScaler` therefore looks after the scale:
+# Without a scale the gradient is gone. With too large a scale it is inf. You cannot know beforehand which
+# scale will stay right, so a `torch.amp.GradScaler` looks after it:
 #
 # - `scaler.scale(loss)` returns the loss times the scale, so that its backward makes scaled gradients.
 # - `scaler.step(optimizer)` divides the gradients by the scale and looks for inf and nan among them. Where it
 #   finds one, it **skips the step**.
 # - `scaler.update()` halves the scale if the step was skipped, and doubles it after 2000 good steps in a row.
 #
-# Here a scaler that starts much too high looks after a single weight, whose gradient of 1 passes through float16, which
-# ends at 65504.
+# Here a scaler that starts much too high looks after a single weight, whose gradient of 1 passes through
+# float16.
 
 # %% facts=["F3"]
 guess = devlab.predict(
@@ -321,16 +310,13 @@ for step in range(6):
 guess.was({1.0: "it stays 1", float("inf"): "inf"}.get(after[0], "it moves as it should"))
 
 # %% [markdown] facts=["F3"]
-# The scaled gradient is inf until the scale has been halved often enough, and each of those steps is skipped.
-# The first steps of a training in float16 usually look like this. `scaler.step` makes the host wait for the
-# device once in each step, since Python has to know whether to call the optimizer. An optimizer with
-# `fused=True` is spared this wait, because its kernel decides on the device. (`get_scale` and `item` wait
-# too; the cell calls them to show you the numbers.) bfloat16 has float32's range, so it needs no scaler.
+# The scaled gradient is inf until the scale has been halved often enough. `scaler.step` makes the host wait
+# once in each step, since Python has to know whether to call the optimizer; an optimizer with `fused=True`
+# decides on the device.
 #
-# Between backward and `step` the gradients are **scaled**, and so is everything that you compute from them. If you
-# clipped them to a norm of 1 there, `step` would still divide them by the scale, and next to nothing would be left.
-# `scaler.unscale_(optimizer)` divides them earlier, and
-# tells the scaler's `step` not to do it again:
+# Between backward and `step` the gradients are **scaled**. If you clipped them to a norm of 1 there, next to
+# nothing would be left. `scaler.unscale_(optimizer)` divides them earlier, and tells the scaler's `step` not
+# to do it again:
 
 # %% facts=["F3"]
 weight.grad = None
@@ -340,8 +326,7 @@ scaler.unscale_(optimizer)
 print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
 
 # %% [markdown] facts=["F2", "F3"]
-# Lesson 11 has the whole step with bfloat16: its function `update` puts forward and loss under autocast,
-# clips, and steps. For float16 the scaler comes in at three places:
+# In lesson 11's step the scaler comes in at three places:
 #
 # ```python
 # scaler.scale(loss).backward()                 # in place of loss.backward()
@@ -350,6 +335,8 @@ print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
 # ```
 #
 # A scaler made with `enabled=False` passes everything through, so one program can serve both dtypes.
+# *Attempting to unscale FP16 gradients* means that the parameters themselves were made float16: leave them
+# float32.
 #
 # **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_mixed_step):** `mixed_step` puts autocast and
 # scaler into the training step of lesson 11.
@@ -360,17 +347,16 @@ print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
 # %% [markdown] facts=["F6"]
 # ## A large batch in small parts
 #
-# A batch that does not fit into memory can be cut. `backward` adds to `.grad`, so several small batches can share one
-# step. The activations of one part are gone before the next part begins, which means that the peak falls with the size
-# of a part. One question remains: is the gradient still that of the whole batch? Here 1000 samples come in parts of 300,
-# so the last part has 100.
+# `backward` adds to `.grad`, so several small batches can share one step. The activations of one part are
+# gone before the next part begins. Is the gradient still that of the whole batch? Here 1000 samples come in
+# parts of 300, so the last part has 100.
 
 # %% facts=["F6"]
 guess = devlab.predict(
-    "The mean loss of each part, divided by the number of parts: what does its gradient equal?",
-    "that of the whole batch",
-    "nearly that of the whole batch",
-    "something clearly different",
+    "Which gradient is that of the whole batch?",
+    "the sum of the parts' mean losses",
+    "the mean of their mean losses",
+    "the sum of all losses, divided by all samples",
 )
 
 
@@ -397,43 +383,38 @@ x, y = torch.randn(1000, 64, device=device), torch.randint(10, (1000,), device=d
 parts = [*zip(x.split(300), y.split(300), strict=True)]
 
 whole = gradient_of([(x, y)], "mean")
-errors = []
+errors = {}
 for name, gradient in (
-    ("sum of the means            ", gradient_of(parts, "mean")),
-    ("mean of the means           ", gradient_of(parts, "mean") / len(parts)),
-    ("sums, divided by all samples", gradient_of(parts, "sum") / len(y)),
+    ("the sum of the parts' mean losses", gradient_of(parts, "mean")),
+    ("the mean of their mean losses", gradient_of(parts, "mean") / len(parts)),
+    ("the sum of all losses, divided by all samples", gradient_of(parts, "sum") / len(y)),
 ):
-    errors.append(((gradient - whole).norm() / whole.norm()).item())
-    print(f"{name} off by {errors[-1]:.1%}")
+    errors[name] = ((gradient - whole).norm() / whole.norm()).item()
+    print(f"{name:<46} off by {errors[name]:.1%}")
 
 print("peak, in one batch:", peak_of(lambda: gradient_of([(x, y)], "mean")), "KiB")
 print("peak, in parts:    ", peak_of(lambda: gradient_of(parts, "mean")), "KiB")
-off = errors[1]  # of the mean of the means
-almost = "that of the whole batch" if off < 1e-4 else "nearly that of the whole batch"
-guess.was("something clearly different" if off > 0.1 else almost)
+guess.was(min(errors, key=errors.get))
 
 # %% [markdown] facts=["F6"]
-# The mean of the means is the usual mistake. It is right only while all parts have the same size, and the
-# last part of an epoch is seldom as large as the others. Here each sample of the small part counts three
-# times as much as any other. Add up the sums and divide once, as the cell does, or weight the mean of each
-# part by its **share of the samples**: with both, every sample counts the same.
+# The mean of the means is the usual mistake. It is right only while all parts have the same size: here each
+# sample of the small part counts three times as much as any other. Add up the sums and divide once, or weight
+# the mean of each part by its **share of the samples**.
 #
-# In two ways the parts differ from the whole batch. A batch norm computes its statistics over the small part
-# that it sees. And the step takes rather longer, because more parts mean more launches.
+# A batch norm computes its statistics over the small part that it sees. And more parts mean more launches, so
+# make them as large as fits. Under DDP all parts but the last go backward inside `model.no_sync()` (lesson
+# 09).
 #
-# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_accumulate):** `accumulate` makes a whole step of this, with
-# one wait for the device.
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_accumulate):** `accumulate` makes a whole step
+# of this, with one wait for the device.
 
 # %% [markdown] facts=["F7"]
 # ## Computed twice
 #
 # ![Memory over time, twice: without checkpoints it rises through the whole forward and falls through backward; with checkpoints it hardly rises in forward, and in backward it rises and falls once for each block, so that the peak is lower and the end later](drawing:one_mountain_or_many)
 #
-# Backward needs what forward has computed, and lesson 08 showed the mountain of memory that this makes.
-# **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward
-# comes to it. What you gain is that, beside those inputs, only one block's activations are in memory at a
-# time. The price is at most one more forward, about a third more arithmetic. The next cells try it with six
-# blocks of equal size.
+# **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward comes
+# to it. The price is at most one more forward. Here are six blocks of equal size.
 
 # %% facts=["F7"]
 guess = devlab.predict(
@@ -479,14 +460,14 @@ guess.was(min(shares, key=lambda words: abs(shares[words] - share)))
 
 # %% [markdown] facts=["F7"]
 # The time grows by less than a third, because nothing needs the output of a block's last layer: in each block
-# only the first layer is computed again. H200, measured, with larger blocks: 35 % of the peak, in 118 % of
-# the time.
+# only the first Linear is run again. H200, measured, with larger blocks: 35 % of the peak, in 118 % of the
+# time. Between all and nothing lies *selective* checkpointing: `context_fn=` names operations whose results
+# are kept, such as products, and compiled code has a budget,
+# `torch._functorch.config.activation_memory_budget`.
 #
-# The second run has to see what the first one saw. `checkpoint` restores the **random numbers**, so that a dropout drops
-# the same elements: those of the CPU, and those of the devices of all tensors that it is given **by position**, also
-# inside of a tuple or a dict. (PyTorch 2.13 does not do it for `mps`.) It does not look at tensors that are given by
-# name. And it does not restore **buffers**: the second run begins with what the first one left in them, and changes them
-# again.
+# The second run has to see what the first one saw. `checkpoint` restores the **random numbers** of the CPU,
+# and of the devices of all tensors that it is given **by position**. It does not look at tensors that are
+# given by name. And it does not restore **buffers**: the second run changes them again.
 
 # %% facts=["F7"]
 norm = nn.BatchNorm1d(128).to(device)
@@ -503,21 +484,20 @@ for how, positional, named in (("by position", [x], {}), ("by name", [], {"input
     print(f"input {how}: {different} of {len(x)} elements dropped in only one of the two runs")
 
 # %% [markdown] facts=["F7"]
-# With the input by name about half of the gradients are wrong, without a warning. It is the same on an
-# NVIDIA GPU, because PyTorch decides it in the same lines.
+# With the input by name about half of the gradients are wrong, without a warning.
 #
 # Always write `use_reentrant=False`. Where no input asks for a gradient, the older variant gives the block's
-# parameters none either. It warns of that, and no error follows where something after the block has
-# parameters.
+# parameters none either. If the whole model is such a block, backward raises an error; if something after it
+# has parameters, there is a warning only.
 #
-# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_Checkpointed):** `Checkpointed` is a module that does this with
-# any block, however its inputs are given, and deals with the buffers.
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_Checkpointed):** `Checkpointed` is a module
+# that does this with any block, however its inputs are given, and deals with the buffers.
 
 # %% [markdown] facts=["F8"]
 # ## Kept elsewhere
 #
-# Activations can also wait in the memory of the CPU. `torch.autograd.graph.save_on_cpu` moves each tensor there as soon as
-# autograd keeps it for backward, and brings it back when backward needs it. The cell measures the same six blocks.
+# Activations can also wait in the memory of the CPU. `torch.autograd.graph.save_on_cpu` moves each tensor
+# there as soon as autograd keeps it for backward, and brings it back when backward needs it.
 
 # %% facts=["F8"]
 guess = devlab.predict(
@@ -544,27 +524,24 @@ time = "more time" if took > microseconds(trained(computed_twice)) else "less ti
 guess.was(f"{'less' if peak < peaks[computed_twice] else 'more'} memory and {time}")
 
 # %% [markdown] facts=["F8"]
-# This takes the least memory and two to six times as long, depending on how fast the device computes beside
-# how fast it transfers (H200, measured: 26 % of the peak, in 2.4 times the time). Half of the transfers go to
-# the CPU and half come back: every saved tensor makes both, **the parameters among them**, at 12 GB/s on the
-# reference machine, whose own memory gives it 300 GB/s. Checkpointing computes again what offloading
-# transfers, and for blocks like these computing is faster. Offloading pays for large tensors that are needed
-# no more than once or twice in a step, such as the state of an optimizer or the inputs of checkpointed
-# blocks.
+# This takes the least memory and two to six times as long; H200, measured: 26 % of the peak, in 2.4 times the
+# time. Every saved tensor makes two transfers, **the parameters among them**, at 12 GB/s on the reference
+# machine, whose own memory gives it 300 GB/s. Offloading pays for large tensors that are needed once or twice
+# in a step, such as the inputs of checkpointed blocks, if their copies run in a stream of their own; and
+# where CPU and GPU are joined more closely than by PCIe, it pays sooner.
 
 # %% [markdown] facts=["F9"]
 # ## Compiled
 #
 # `torch.compile(function)` reads a function's code at its first call, captures its operations as a **graph**,
 # and generates kernels for it in which several operations are **fused**. Fused, `x * 2 + 1` reads and writes
-# memory once and not twice, and is one launch. Neither what is computed nor how you call it changes, though
-# results may differ by rounding.
+# memory once and not twice, and is one launch.
 #
-# The price is the first call, which compiles and may take seconds to minutes. Some later calls compile again.
-# Every graph that is captured is compiled, so the next cell counts graphs: it passes a function as `backend`,
-# which `torch.compile` calls with each of them, and which runs them as they are. The simulator fuses nothing,
-# so no times are taken here. H200, measured: five elementwise operations on 256 MiB took {measured:launch_bound:five operators on 256 MiB, eager} as they are
-# and {measured:launch_bound:five operators on 256 MiB, compiled} compiled; the first call took {measured:launch_bound:torch.compile of it, first call}.
+# The price is the first call, which compiles. H200, measured: five elementwise operations on 256 MiB took
+# {measured:launch_bound:five operators on 256 MiB, eager} as they are and {measured:launch_bound:five
+# operators on 256 MiB, compiled} compiled, and the first call {measured:launch_bound:torch.compile of it,
+# first call}. Some later calls compile again. Every graph that is captured is compiled, so the next cell
+# counts graphs: it passes a function as `backend`, which `torch.compile` calls with each of them.
 
 # %% facts=["F9"]
 guess = devlab.predict("Batches of 8, 16, 32, 64 and 8 rows: how many graphs are captured?", 1, 2, 4, 5)
@@ -598,14 +575,110 @@ guess.was(as_it_comes[-1])
 # %% [markdown] facts=["F9"]
 # The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size
 # **varies** and leaves it open. So a last, smaller batch costs one compilation, and so do sequences of many
-# lengths. (A size of 1 costs one more, because PyTorch treats it by itself.) Only with `dynamic=False`, or
-# where the code itself needs the size as a number, as in a Python loop over the rows, does each length cost
-# one. Then, after eight graphs for one function, PyTorch warns and runs every further length uncompiled. In
-# these two cases pad the sequences to a few lengths.
+# lengths; a size of 1 costs one more. Only with `dynamic=False`, or where the code itself needs the size as a
+# number, does each length cost one. Then, after eight graphs for one function, PyTorch warns and runs every
+# further length uncompiled: pad the sequences to a few lengths.
 #
-# A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`.
-# PyTorch then cuts the function in two. Compile the model and not the whole script, and leave the first calls
-# out of every measurement.
+# A graph also ends where Python needs a number. The function below is cut in two by its `if`. With
+# `fullgraph=True` a cut is an error that says where and why; on the GPU each cut is also a wait. Both
+# functions compute the same.
+
+# %% facts=["F9"]
+guess = devlab.predict("How many graphs does the function with the if make?", 1, 2, 3)
+
+
+# %% facts=["F9"]
+def with_if(x):
+    y = x * 2
+    if y.sum() > 10:
+        y = y / 10
+    return y + 1
+
+
+def with_where(x):
+    y = x * 2
+    return torch.where(y.sum() > 10, y / 10, y) + 1
+
+
+def note(graph, example_inputs):
+    captured.append(graph)
+    return graph.forward
+
+
+counts = {}
+for function in (with_if, with_where):
+    torch.compiler.reset()
+    captured = []
+    torch.compile(function, backend=note)(torch.ones(4))
+    counts[function] = len(captured)
+    try:
+        torch.compiler.reset()
+        torch.compile(function, backend=note, fullgraph=True)(torch.ones(4))
+        said = "one piece"
+    except Exception as error:
+        said = str(error).partition("\n")[0]
+    print(f"{function.__name__:<11} {counts[function]} graphs; with fullgraph=True: {said}")
+guess.was(counts[with_if])
+
+# %% [markdown] facts=["F9"]
+# For a whole program, `TORCH_LOGS="graph_breaks,recompiles" python train.py` prints each cut and each
+# recompilation with its line and its reason. Compile the model and not the whole script, and leave the first
+# calls out of every measurement.
+
+# %% [markdown]
+# ## Measured, one by one
+#
+# Here is the transformer of [lesson 07](07_asynchrony.ipynb#A-transformer,-bounded) on your device, in small,
+# and on a GPU in its real size. Each row is measured by itself.
+
+
+# %% tags=["nbval-ignore-output"] facts=["F2", "F7", "F9"]
+def transformer(width, blocks, words):
+    """Return the small language model of lesson 07."""
+    block = nn.TransformerEncoderLayer(
+        width, width // 64, 4 * width, dropout=0.0, activation=F.gelu, batch_first=True, norm_first=True
+    )
+    encoder = nn.TransformerEncoder(block, blocks, enable_nested_tensor=False)
+    return nn.Sequential(nn.Embedding(words, width), encoder, nn.Linear(width, words, bias=False))
+
+
+small = device.type == "sim"
+gpt = transformer(*((128, 2, 512) if small else (768, 12, 50_304))).to(device)
+text = torch.randint(512, (8, 65) if small else (4, 1025), device=device)
+
+
+def step_of(model, **autocast):
+    """Return a function that goes forward and backward once."""
+
+    def step():
+        with torch.autocast(device.type, **autocast):
+            scores = model(text[:, :-1])
+            loss = F.cross_entropy(scores.flatten(0, 1).float(), text[:, 1:].flatten())
+        loss.backward()
+
+    return step
+
+
+def checkpointed(tokens):
+    x = gpt[0](tokens)
+    for block in gpt[1].layers:
+        x = checkpoint(block, x, use_reentrant=False)
+    return gpt[2](x)
+
+
+steps = {
+    "float32": step_of(gpt, enabled=False),
+    "bfloat16 autocast": step_of(gpt, dtype=torch.bfloat16),
+    "and checkpointed": step_of(checkpointed, dtype=torch.bfloat16),
+}
+if device.type == "cuda":
+    steps["and compiled"] = step_of(torch.compile(gpt), dtype=torch.bfloat16)
+for words, step in steps.items():
+    took = microseconds(step)
+    print(
+        f"{words:<18} {took / 1000:8.2f} ms, {1e6 * text[:, 1:].numel() / took:>9,.0f} tokens a second, {kind}, "
+        f"peak {peak_of(step) / 1024:8.1f} MiB"
+    )
 
 # %% [markdown]
 # ## What to keep
@@ -620,9 +693,9 @@ guess.was(as_it_comes[-1])
 # | offloading | memory, in this lesson the most | transfers of all that is kept |
 # | `torch.compile` | launches, memory traffic, and memory for what lies between | the first call, and some of those with a new size |
 #
-# What comes of it in a real model? This one is a language model with 124 million parameters, trained with
-# AdamW on batches of 16 texts of 1024 tokens. Each of the first six rows keeps what the rows before it have
-# brought, and each of the last three adds one thing to the sixth:
+# This is the same transformer with 124 million parameters, trained with AdamW on batches of 16 texts of 1024
+# tokens. Each of the first six rows keeps what the rows before it have brought, and each of the last three
+# adds one thing to the sixth:
 #
 # | H200, measured | a step | tokens a second | peak |
 # |---|---|---|---|
@@ -636,18 +709,16 @@ guess.was(as_it_comes[-1])
 # | all that, and every block checkpointed | {measured:spine:bfloat16, fused, every block checkpointed:seconds a step} | {measured:spine:bfloat16, fused, every block checkpointed:tokens/s} | {measured:spine:bfloat16, fused, every block checkpointed:peak allocated} |
 # | all that, and compiled | {measured:spine_compiled:bfloat16, fused, compiled:seconds a step} | {measured:spine_compiled:bfloat16, fused, compiled:tokens/s} | {measured:spine_compiled:bfloat16, fused, compiled:peak allocated} |
 #
-# From the first row to the last it is eleven times as fast, in a third of the memory. The largest steps are the dtype of the products, and
-# compiling (whose first step took {measured:spine_compiled:bfloat16, fused, compiled:first step}). Checkpoints save memory and cost a quarter more time.
+# From the first row to the last it is eleven times as fast, in a third of the memory. Compiling took
+# {measured:spine_compiled:bfloat16, fused, compiled:first step} in the first step. In the last row the model
+# does {measured:spine_compiled:bfloat16, fused, compiled:model FLOP/s (6 N a token)}, an MFU of 48 % of what
+# a large product reached in bfloat16.
 #
-# Where to begin? With autocast to bfloat16, if your GPU supports it in hardware, and otherwise to float16
-# with a scaler. If the batch still does not fit, make smaller parts and accumulate. If one sample is too
-# much, use checkpointing.
+# Where to begin? With autocast to bfloat16 and `scaled_dot_product_attention` (for masks of your own there is
+# FlexAttention), then `fused=True`, then `torch.compile`. If the batch does not fit, accumulate; if one
+# sample is too much, use checkpointing. Convolutions gain by `memory_format=torch.channels_last`. Where the
+# optimizer's state is what does not fit, there are optimizers with states of 8 bits, and [lesson
+# 13](13_bigger_than_one_device.ipynb).
 #
-# - float16 ends at 65504, and bfloat16 keeps between two and three digits. Sums and parameters stay in float32.
-# - Compare results by the tolerance of their dtype, never with `==`.
-# - Under a scaler gradients are scaled until `step` or `unscale_`.
-# - Every sample of a batch in parts counts the same: weight the parts by their share of the samples.
-# - A block that is computed twice updates its buffers twice. Give `checkpoint` its tensors by position.
-#
-# **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks. **Then:**
-# [13 Bigger than one device](13_bigger_than_one_device.ipynb), for a model that fits nowhere whole.
+# **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks.
+# **Then:** [13 Bigger than one device](13_bigger_than_one_device.ipynb), for a model that fits nowhere whole.

@@ -1,21 +1,19 @@
 # %% [markdown]
 # # 13 Bigger than one device
 #
-# A model with seven billion parameters takes 28 GB in float32. Training it with Adam takes four times that:
-# as much again for the gradients, and twice as much for the optimizer's state. That is 112 GB before the
-# first activation, and an A100 has 40 or 80. To train all of it on such GPUs you divide it, and it pays to
-# plan the program for that from the start.
+# A model with seven billion parameters takes 28 GB in float32. Training it with Adam takes four times that,
+# 112 GB before the first activation, and an A100 has 40 or 80. To train all of it on such GPUs you divide it.
 #
 # After this lesson you can describe a model without having memory for it, load its weights straight onto its
-# device, place its layers on several devices by the room that they have, let processes exchange tensors, find
-# out who is missing when they hang, share out the state of an optimizer, and keep a `DataLoader`'s workers
-# away from the GPU.
+# device, let processes exchange tensors, find out who is missing when they hang, divide a model and its
+# optimizer among processes and save it, and keep a `DataLoader`'s workers away from the GPU.
 #
-# **Takes** about 45 minutes. **Needs** [09 Several devices](09_several_devices.ipynb) and
-# [08 Memory](08_memory.ipynb).
+# **Takes** about 25 minutes to read, and 75 for the tasks. **Needs** [09 Several
+# devices](09_several_devices.ipynb) and [08 Memory](08_memory.ipynb).
 
 # %%
 import os
+import tempfile
 
 import torch
 from torch import nn
@@ -28,17 +26,15 @@ device = torch.device("cuda", 0) if torch.cuda.is_available() and not asked else
 
 # %% [markdown]
 # **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the
-# two simulated devices, `sim:0` and `sim:1`. Where one device is enough, the cells use your GPU, if you have
-# one. Transfers and bytes are counted, and no time is measured. The processes in the second half are real
-# processes on the CPU, which really send tensors to each other.
+# two simulated devices. Where one device is enough, the cells use your GPU. Transfers and bytes are counted.
+# The processes in the second half are real processes on the CPU, which really send tensors to each other.
 
 # %% [markdown] facts=["Q1"]
 # ## A tensor without data
 #
-# To place a model you have to know how large its layers are. To know that, it seems, you have to build it, and for that
-# you have no memory. PyTorch's answer is a device named `meta`. A tensor on it has a shape, a dtype and
-# strides like any other, and **no data**. Inside `with torch.device("meta"):` everything that is created
-# without a device of its own becomes such a tensor.
+# To place a model you have to know how large its layers are. PyTorch's answer is a device named `meta`. A
+# tensor on it has a shape, a dtype and strides like any other, and **no data**. Inside `with
+# torch.device("meta"):` everything that is created without a device of its own becomes such a tensor.
 
 # %% facts=["Q1"]
 with torch.device("meta"):
@@ -51,9 +47,8 @@ out = layer(torch.empty(8, 100_000, device="meta"))
 print("and it can be run:", out.shape, "on", out.device)
 
 # %% [markdown] facts=["Q1"]
-# On the meta device operators work out shapes and dtypes and compute nothing, so even the forward of a layer
-# of 40 GB is done at once. That is enough to plan with. What such a tensor cannot give you is a number, for
-# it has none, and so the usual way to a device may surprise you.
+# On the meta device operators work out shapes and dtypes and compute nothing. That is enough to plan with.
+# What such a tensor cannot give you is a number, and so the usual way to a device may surprise you.
 
 # %% facts=["Q1", "Q2"]
 guess = devlab.predict(
@@ -76,12 +71,12 @@ except NotImplementedError as error:
 # %% [markdown] facts=["Q2"]
 # ## From meta to a device
 #
-# `.to` copies data, and here there is none to copy. The message names the method that helps, which is `to_empty`. It
-# allocates memory for every parameter and buffer on the device and leaves in it whatever happens to be there. The
-# values come from a `state_dict` afterwards.
+# `.to` copies data, and here there is none to copy. `to_empty` allocates memory for every parameter and
+# buffer on the device and leaves in it whatever happens to be there. The values come from a `state_dict`
+# afterwards.
 #
-# The next cell does this with a small model that has two things which large models have as well: a table that is not
-# saved, and one weight under two names. `state` stands for a file on the disk.
+# The next cell does this with a small model that has two things which large models have as well: a table that
+# is not saved, and one weight under two names. `state` stands for a file on the disk.
 
 # %% facts=["Q2"]
 guess = devlab.predict(
@@ -135,52 +130,48 @@ guess.was(" and ".join(lost) or "nothing")
 # %% [markdown] facts=["Q2"]
 # Two things were lost without any warning.
 #
-# - **The table.** No `state_dict` contains it, so `load_state_dict` neither fills it nor misses it, and on the meta device
-#   it had no values that could have come along. A buffer that is not saved has to be **made again**, here by
-#   `model.table.copy_(torch.arange(1.0, 301).cos())`. Large projects give their modules a method for this, often called
-#   `init_weights`, and call it after `to_empty`.
-# - **The tie.** `to_empty` makes a new parameter for each name. Here both are filled with the same values, so the outputs are
-#   right, until a training step changes the two in different ways. Parameters that were tied have to be tied again:
+# - **The table.** No `state_dict` contains it, so `load_state_dict` neither fills it nor misses it. A buffer
+#   that is not saved has to be **made again**, here by `model.table.copy_(torch.arange(1.0, 301).cos())`.
+#   Large projects give their modules a method for this, often called `init_weights`.
+# - **The tie.** `to_empty` makes a new parameter for each name. Both are filled with the same values, so the
+#   outputs are right, until a training step changes the two in different ways. Tie them again:
 #   `model.outer.weight = model.inner.weight`.
 #
-# There is another way, without `to_empty`. With `assign=True` the tensors of the `state_dict` take the places of the
-# parameters instead of being copied into them. (Without `assign=True` a copy into a meta tensor does nothing, and PyTorch
-# warns about it.)
+# There is another way, without `to_empty`. With `assign=True` the tensors of the `state_dict` take the places
+# of the parameters. They may come from a file that is **mapped**: `torch.load(..., mmap=True)` reads of it
+# only what is used, when it is used.
 
 # %% facts=["Q2"]
-with torch.device("meta"):
-    model = Net()
-model.load_state_dict({name: tensor.to(device) for name, tensor in state.items()}, assign=True)
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "trained.pt")
+    torch.save(state, path)
+    mapped = torch.load(path, mmap=True, map_location="cpu", weights_only=True)
+    with torch.device("meta"):
+        model = Net()
+    with devlab.watch() as log:
+        model.load_state_dict({name: tensor.to(device) for name, tensor in mapped.items()}, assign=True)
+    del mapped  # some systems delete no file that is mapped
 
 for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
     print(f"{name:<13} {tensor.device}")
+print(f"from the file to the device: {log.bytes_moved:,} bytes")
 
-# %% [markdown] facts=["Q2"]
-# Here you can at least see that the table is lost: it is still on the meta device, and the first forward raises an
-# error. The tie is lost again, because `assign=True` makes a parameter of its own for each of the two names.
-#
-# What is gained by all this? The next cell counts the bytes that go to the device, and those of the usual way.
-
-# %% facts=["Q2"]
 with devlab.watch() as log:
     model = Net().to(device)
     model.load_state_dict(state)
-print(f"built, moved, loaded: {log.bytes_moved:,} bytes")
-
-with devlab.watch() as log:
-    with torch.device("meta"):
-        model = Net()
-    model.to_empty(device=device)
-    model.load_state_dict(state)
-print(f"meta, empty, loaded:  {log.bytes_moved:,} bytes")
+print(f"built, moved, loaded:        {log.bytes_moved:,} bytes")
 
 # %% [markdown] facts=["Q2"]
-# The usual way sends random numbers to the device in order to overwrite them. (The tied weight moves with the
-# model once and is loaded twice, which is why the first figure is less than twice the second.) The usual way
-# also draws a random number for every parameter, and takes the CPU's memory twice: for the model that is
-# built, and for the tensors of the file. H200, measured, for a file of {measured:loading:file bytes}: {measured:loading:made on the CPU, loaded, moved} if the model is
-# built on the CPU, loaded and moved, and {measured:loading:made on meta, mapped, assigned} if it is built on the meta device and the file goes
-# straight to the GPU, by `torch.load(..., mmap=True, map_location=device)` and `assign=True`.
+# Here you can at least see that the table is lost: it is still on the meta device, and the first forward
+# raises an error. The tie is lost again.
+#
+# The usual way sends random numbers to the device in order to overwrite them. It also draws a random number
+# for every parameter, and takes the CPU's memory twice. For the transformer of [lesson
+# 07](07_asynchrony.ipynb#A-transformer,-bounded), a file of {measured:loading:file bytes}, H200, measured:
+#
+# | built on the CPU, loaded, moved | on meta, mapped, assigned |
+# |---|---|
+# | {measured:loading:made on the CPU, loaded, moved} | {measured:loading:made on meta, mapped, assigned} |
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize` fills such a
 # model without losing the table and the tie, and transfers each byte once.
@@ -188,28 +179,11 @@ print(f"meta, empty, loaded:  {log.bytes_moved:,} bytes")
 # %% [markdown] facts=["Q3"]
 # ## Layers by a budget
 #
-# Where one device is too small, consecutive layers go to the next one, as the halves of a model did in lesson 09. The
-# meta device tells how large each layer is before there is memory for any of them:
-
-# %% facts=["Q3"]
-with torch.device("meta"):
-    blocks = [nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512), nn.Linear(512, 512), nn.Linear(512, 10)]
-
-sizes = [sum(parameter.nbytes for parameter in block.parameters()) for block in blocks]
-for block, size in zip(blocks, sizes, strict=True):
-    print(f"{size:>10,}  {block}")
-
-# %% [markdown] facts=["Q3"]
-# A budget for each device then decides: layers go to the first device as long as they fit, the remaining ones to the
-# next device, and so on. The budget has to be smaller than the device's memory, because the activations need room too, and in training also the
-# gradients and the optimizer's state.
-#
-# You could fill the gaps better by putting a small late layer back on the first device. An extreme case shows what that
-# costs. Put six layers on two devices, either the first three on one and the rest on the other, or alternately. A hook in front
-# of each layer brings the layer's input to where its weight is.
-
-# %% facts=["Q3"]
-guess = devlab.predict("How many transfers does one forward make, with the layers alternating?", 0, 1, 5, 6)
+# Where one device is too small, consecutive layers go to the next one. The meta device tells how large each
+# layer is before there is memory for any of them, and a budget for each device decides: layers go to the
+# first device as long as they fit, the remaining ones to the next. The budget has to be smaller than the
+# device's memory, because activations need room too, and in training gradients and the optimizer's state. A
+# hook in front of each layer brings the layer's input to where its weight is:
 
 
 # %% facts=["Q3"]
@@ -229,19 +203,13 @@ for words, placement in (
     with devlab.watch() as log:
         layers(x)
     print(words, f"transfers: {log.transfers}, bytes: {log.bytes_moved:,}")
-guess.was(log.transfers)
 
 # %% [markdown] facts=["Q3"]
-# Each change of device costs a transfer in forward and one more in backward. This is why layers stay
-# together: **the output of a layer is transferred where the device changes, and nowhere else**. How much a
-# transfer costs depends on what connects the devices (lesson 09).
-#
-# Only one device works at a time, as in lesson 09, so you gain room and no speed. (Two other ways to divide a
-# model keep the devices busier: a pipeline has several small batches on the way at once, and tensor
-# parallelism divides each product. They are `pipelining` and `tensor.parallel` in `torch.distributed`.) For
-# inference Hugging Face's libraries place the layers of a model with hooks like the one above.
-# `device_map="sequential"` fills one device after the other, `"auto"` divides the layers evenly among the
-# GPUs, and both use the CPU and even the disk as the last devices of the list.
+# A gap that is filled with a late layer costs two transfers. And only one device works at a time, so you gain
+# room and no speed; a pipeline (`torch.distributed.pipelining`) shortens the idle time and leaves a bubble,
+# as in lesson 09. For inference Hugging Face's libraries place the layers of a model with hooks like the one
+# above: `device_map="sequential"` fills one device after the other, `"auto"` divides the layers evenly among
+# the GPUs.
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_place_layers):** `place_layers` decides which
 # layer goes where.
@@ -252,9 +220,8 @@ guess.was(log.transfers)
 # %% [markdown] facts=["Q4"]
 # ## Processes that talk
 #
-# In real programs there is one process for each device, as in lesson 09, where DDP sent the gradients without being
-# asked. You can call what DDP uses yourself. A **collective** is a function that all ranks of a group call, each with a tensor of its
-# own:
+# In real programs there is one process for each device, as in lesson 09. You can call what DDP uses yourself.
+# A **collective** is a function that all ranks of a group call, each with a tensor of its own:
 #
 # | collective | what each rank has afterwards |
 # |---|---|
@@ -262,19 +229,8 @@ guess.was(log.transfers)
 # | `dist.broadcast(x, src=0)` | what rank 0 had in x |
 # | `dist.all_gather(parts, x)` | the x of every rank, in the list `parts` |
 #
-# `all_reduce` adds up unless you ask for something else, such as a maximum. The processes of this lesson talk through
-# **gloo**, PyTorch's backend for the CPU; on NVIDIA's GPUs it is **NCCL**. `devlab.launch` starts the program below in two
-# processes, as `torchrun` would do outside a notebook. Every program of this lesson begins with `BEGIN`. Rank 0 has the
-# tensor [1, 10] here, and rank 1 has [2, 20].
-
-# %% facts=["Q4"]
-guess = devlab.predict(
-    "After dist.broadcast(given, src=1), what does rank 0 have?",
-    "[1.0, 10.0]",
-    "[2.0, 20.0]",
-    "[3.0, 30.0]",
-    "both tensors",
-)
+# The processes of this lesson talk through **gloo**; on NVIDIA's GPUs it is **NCCL**. `devlab.launch` starts
+# the program in two processes, as `torchrun` would do. Every program of this lesson begins with `BEGIN`.
 
 # %% facts=["Q4"]
 BEGIN = """
@@ -306,26 +262,20 @@ dist.destroy_process_group()
 """
 
 said = devlab.launch(BEGIN + TALK, 2)
-(line,) = (line for line in said[0].splitlines() if "broadcast" in line)
-guess.was(line.split(maxsplit=1)[1])
 
 # %% [markdown] facts=["Q4"]
-# `all_reduce` overwrites its input, so reduce a copy where you still need the input. All three send tensors of one shape
-# and one dtype. In an `all_reduce` every rank gives and every rank gets, which suits gradients. `broadcast` is for what one
-# rank knows, and `all_gather` for parts of which every rank needs all.
+# `all_reduce` overwrites its input, so reduce a copy where you still need the input. One condition holds for
+# all of them: **every rank calls the collective, and all ranks call their collectives in the same order.** A
+# collective is not a letter, which waits until it is read. It is a meeting.
 #
-# One condition holds for all of them: **every rank calls the collective, and all ranks call their collectives in the same
-# order.** A collective is not a letter, which waits until it is read. It is a meeting.
-#
-# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_mean_of_all):** `mean_of_all` makes a mean of the sum, and
-# leaves the input alone.
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_mean_of_all):** `mean_of_all` makes a mean of
+# the sum, and leaves the input alone.
 
 # %% [markdown] facts=["Q5"]
 # ## Who is missing
 #
 # A program hangs when one rank does not call the collective that the others are waiting in. A line such as
-# `if rank == 0:` in front of the collective is enough for that, or a loader that has one batch fewer on one rank. In the
-# next program rank 1 is busy elsewhere.
+# `if rank == 0:` in front of the collective is enough for that. In the next program rank 1 is busy elsewhere.
 
 # %% facts=["Q5"]
 guess = devlab.predict(
@@ -337,9 +287,21 @@ guess = devlab.predict(
 
 # %% facts=["Q5"]
 HANG = """
+from torch._C import _distributed_c10d as c10d
+
 done = __file__ + ".done"
 x = torch.ones(2)
+dist.all_reduce(x)  # both are here
 both = dist.new_group(timeout=datetime.timedelta(seconds=1))  # the same two ranks, with a shorter timeout
+
+
+def recorded():
+    "What the flight recorder of this process has: the last collectives, in order."
+    import pickle
+
+    entries = pickle.loads(c10d._dump_fr_trace())["entries"]
+    return [f"{entry['profiling_name']} {entry['input_sizes'][0]}" for entry in entries if entry["input_sizes"]]
+
 
 if rank == 0:
     try:
@@ -356,43 +318,45 @@ else:
     while not os.path.exists(done):
         time.sleep(0.05)
     print("rank 1 was busy elsewhere, and has noticed nothing")
+if hasattr(c10d, "_dump_fr_trace"):
+    print(f"   flight recorder of rank {rank}:", recorded())
 
 sys.stdout.flush()
 os._exit(0)  # the group is broken: exit without destroying it
 """
+os.environ["TORCH_FR_BUFFER_SIZE"] = "100"
 said = devlab.launch(BEGIN + HANG, 2)
+del os.environ["TORCH_FR_BUFFER_SIZE"]
 raised = "RuntimeError" in said[0]
 guess.was("it waits, and then raises an error" if raised else "it goes on with its own tensor")
 
 # %% [markdown] facts=["Q5"]
-# The rank that complains is **the one that came**, and the mistake is in a rank that says nothing. The program had set a
-# timeout of one second. Without one of your own gloo waits for 30 minutes and NCCL for 10 (PyTorch's defaults), and all
-# that time the job looks as if it were working. With gloo the call then raises an error. With NCCL the call
-# returns at once and the GPU waits; when the time is up, a watchdog thread logs the collective and ends the
-# process. Three things help you find out who is missing:
+# The rank that complains is **the one that came**, and the mistake is in a rank that says nothing. Without a
+# timeout of your own gloo waits for 30 minutes and NCCL for 10. With gloo the call then raises an error. With
+# NCCL the call returns at once and the GPU waits; when the time is up, a watchdog thread logs the collective
+# and ends the process. These help you find out who is missing:
 #
-# - `dist.monitored_barrier()`, with gloo, has the others report to rank 0 one by one, and **names the rank**
-#   that does not answer. Put it in front of the collective that hangs.
+# - The **flight recorder**: each process keeps its last collectives, with their shapes and lines. Above, rank
+#   0 has one that rank 1 lacks. With NCCL set `TORCH_FR_BUFFER_SIZE=2000`, in older versions
+#   `TORCH_NCCL_TRACE_BUFFER_SIZE`, and `TORCH_NCCL_DUMP_ON_TIMEOUT=1`: each rank writes a file when the time
+#   is up, and `python -m torch.distributed.flight_recorder.fr_trace` compares them.
+# - `dist.monitored_barrier()`, for gloo alone, **names the rank** that does not answer.
 # - A short timeout while you search: `init_process_group(..., timeout=...)`.
-# - `TORCH_DISTRIBUTED_DEBUG=DETAIL` in the environment makes PyTorch check that all ranks call the same collective with
-#   the same shapes.
+# - `TORCH_DISTRIBUTED_DEBUG=DETAIL` makes PyTorch check that all ranks call the same collective with the same
+#   shapes.
 #
-# A frequent cause is **uneven data**. Of ten batches two ranks get three each and two other ranks get two each, and
-# in the third step two ranks wait for two that have left their loop. `DistributedSampler` gives every rank
-# equally many samples, repeating some to do so. Where the ranks cannot be given equally many batches, put
-# `with model.join():` around the loop: then a DDP model's finished ranks take part in the communication of
-# the others until all are done.
+# A frequent cause is **uneven data**: in the third step two ranks wait for two that have left their loop.
+# `DistributedSampler` gives every rank equally many samples. Where that cannot be, put `with model.join():`
+# around the loop: then a DDP model's finished ranks take part in the communication of the others until all
+# are done.
 
 # %% [markdown] facts=["Q6"]
 # ## The optimizer in parts
 #
-# DDP keeps everything on every rank: the parameters, their gradients, and the optimizer's state, which is the largest of
-# them with Adam. All ranks compute the same update from the same gradients and keep the same state for it. With four ranks
-# the same work is done four times, and the same state takes memory four times.
-#
-# So share it out. Each parameter gets an **owner**, the rank that keeps its state, updates it, and **broadcasts** the new
-# values. The other ranks need no state for it. Take the model from the top of this lesson, with 28 GB of parameters and
-# Adam, on four ranks. With DDP each of them holds 112 GB or more.
+# DDP keeps everything on every rank, also the optimizer's state, the largest part with Adam. So share it out.
+# Each parameter gets an **owner**, the rank that keeps its state, updates it, and **broadcasts** the new
+# values. Take the model from the top of this lesson on four ranks. With DDP each of them holds 112 GB or
+# more.
 
 # %% facts=["Q6"]
 guess = devlab.predict(
@@ -412,34 +376,38 @@ for words, each in held.items():
 guess.was(f"{held['the state in four parts:']:.0f} GB")
 
 # %% [markdown] facts=["Q6"]
-# None of the three figures includes the activations. The first two leave out the buckets from which DDP sends
-# gradients, another 28 GB unless you pass `gradient_as_bucket_view=True`, and the last leaves out the layer
-# that is gathered at the moment.
+# None of the three figures includes the activations, nor DDP's buckets, another 28 GB unless you pass
+# `gradient_as_bucket_view=True`.
 #
 # ![What each of four ranks holds of a model with seven billion parameters in float32, trained with Adam: with DDP 112 GB, with the optimizer's state in parts 70 GB, with FSDP 28 GB](drawing:shares_of_a_model)
 #
-# The second line is paid for with communication: once in each step, every rank receives the parameters that others own,
-# instead of computing every update itself. The parts should be equal in *size* and not in number, because the fullest rank
-# decides whether the model fits. And every rank must work out the same list of owners, without exchanging anything: a
-# rank that expects another sender waits until its timeout.
+# The state in parts costs communication: once in each step, every rank receives the parameters that others
+# own, here three quarters of 28 GB. The parts should be equal in *size* and not in number, and every rank
+# must work out the same list of owners. PyTorch's `distributed.optim.ZeroRedundancyOptimizer` does this
+# around an ordinary optimizer class. The idea is known as **ZeRO**; this is its first stage, and all three in
+# parts is its third, **ZeRO-3**.
 #
-# PyTorch's `distributed.optim.ZeroRedundancyOptimizer` does this around an ordinary optimizer class. The idea is known as **ZeRO**, and this is its first stage.
-#
-# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_sharded_step):** `sharded_step` is a step of SGD with
-# momentum whose momentum is shared out.
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_sharded_step):** `sharded_step` is a step of
+# SGD with momentum whose momentum is shared out.
 
 # %% [markdown] facts=["Q7"]
 # ## What FSDP adds
 #
-# “All three in four parts” goes further. `fully_shard`, **FSDP**, keeps only this rank's part of each parameter,
-# gradient and state. A layer cannot compute with a part of its weight, so FSDP gathers the whole weight of a layer just
-# before it is used (an `all_gather`) and frees it afterwards. As soon as backward has a layer's gradients, FSDP leaves each
-# rank its own part of their average (a *reduce-scatter*). The next program does this with two processes on the CPU. Its first layer has a weight
-# with 16 rows and 8 columns.
+# `fully_shard`, **FSDP**, is PyTorch's ZeRO-3. A layer cannot compute with a part of its weight, so FSDP
+# gathers the weights of a block just before they are used (an `all_gather`) and frees them afterwards. As
+# soon as backward has a block's gradients, each rank is left its own part of their mean (a *reduce-scatter*).
+# While one block computes, the next is gathered:
+#
+# ![Two lanes over time. Sending: gather block 1, gather block 2, later gather block 1 again, scatter the gradients of block 2 and of block 1. Computing: forward of blocks 1 and 2, backward of blocks 2 and 1, each beside the sending for its neighbour](drawing:gathered_layer_by_layer)
+#
+# That is why each block is wrapped by itself: a model that is wrapped only as a whole is gathered as a whole.
+# The next program builds on the meta device, wraps, makes room for its part alone, takes a step, and saves
+# and loads a **distributed checkpoint**, in which each rank writes and reads its own part. Its first layer
+# has a weight with 16 rows and 8 columns.
 
 # %% facts=["Q7"]
 guess = devlab.predict(
-    "What does each of the two ranks keep of that weight and its momentum?",
+    "What does each of the two ranks keep of that weight and its momentum, between two steps?",
     "16 rows of both",
     "16 rows of the weight, 8 of its momentum",
     "8 rows of both",
@@ -447,18 +415,30 @@ guess = devlab.predict(
 
 # %% facts=["Q7"]
 SHARD = """
+import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 mesh = init_device_mesh("cpu", (world_size,))  # the processes, in one row
-for layer in (model[0], model[2], model):  # each layer by itself, then what is left
-    fully_shard(layer, mesh=mesh)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
+
+def new_training():
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    for block in (model[0], model[2], model):  # each block by itself, then what is left
+        fully_shard(block, mesh=mesh)
+    model.to_empty(device="cpu")
+    torch.manual_seed(0)
+    for block in (model[0], model[2]):
+        block.reset_parameters()
+    return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+model, optimizer = new_training()
 model(torch.ones(2, 8)).sum().backward()
+norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 optimizer.step()
 
 weight = model[0].weight
@@ -466,6 +446,17 @@ print(f"rank {rank}: a {type(weight).__name__} of shape {tuple(weight.shape)}, o
 print("   values   ", tuple(weight.to_local().shape))
 print("   gradient ", tuple(weight.grad.to_local().shape))
 print("   momentum ", tuple(optimizer.state[weight]["momentum_buffer"].to_local().shape))
+print(f"   the norm of all gradients is {norm.full_tensor().item():.3f}")
+
+folder = __file__ + ".saved"
+states = get_state_dict(model, optimizer)
+dcp.save(dict(zip(("model", "optimizer"), states)), checkpoint_id=folder)
+
+model, optimizer = new_training()
+held = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+dcp.load(held, checkpoint_id=folder)  # fills the tensors in place
+set_state_dict(model, optimizer, model_state_dict=held["model"], optim_state_dict=held["optimizer"])
+print("   loaded as saved:", torch.equal(model[0].weight.to_local(), weight.to_local()))
 dist.destroy_process_group()
 """
 said = devlab.launch(BEGIN + SHARD, 2)
@@ -473,58 +464,81 @@ halves = said[0].count("(8, 8)")  # of values, gradient and momentum
 guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of the weight, 8 of its momentum"))
 
 # %% [markdown] facts=["Q7"]
-# Each rank has half of the rows, of everything. The parameter is a `DTensor`, which is one tensor in many processes and
-# knows its whole shape. The optimizer is an ordinary one. It works on the parts, so its state comes in parts by itself.
+# The parameter is a `DTensor`, one tensor in many processes that knows its whole shape. The optimizer is an
+# ordinary one and works on the parts. The norm of the gradients is a DTensor too, and `full_tensor()` asks
+# all ranks.
 #
-# The price is communication. DDP sends gradients once in each step. FSDP also gathers the weights, once for forward and,
-# by default, most of them once more for backward. So use DDP while the model fits, and FSDP when it does not. FSDP goes
-# well with the meta device: build there, call `fully_shard`, then `to_empty`, and each rank takes memory only
-# for its part. Then load the values, of which each rank reads its own part (`torch.distributed.checkpoint`
-# does this), and make the unsaved buffers again, as above.
+# The price is communication. In each step DDP sends 2(N − 1)/N times the model's bytes, and FSDP 3(N − 1)/N:
+# two gathers and a reduce-scatter. `reshard_after_forward=False` keeps the weights between forward and
+# backward, which saves one gather and not the memory. What is sent hides behind computing as long as each
+# rank has enough tokens. So use DDP while the model fits, and FSDP when it does not, or when the memory that
+# it frees pays for a larger batch. Over many machines a mesh of two rows, *HSDP*, divides the model inside
+# each and copies it between them.
+#
+# `mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16)` gathers and computes in 16 bits and keeps
+# float32 in the parts; `offload_policy=CPUOffloadPolicy()` keeps the parts on the CPU. And where one layer's
+# weight is too large, **tensor parallelism** divides the product itself:
+
+# %% facts=["Q7"]
+DIVIDED = """
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+torch.manual_seed(0)
+layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+x = torch.randn(3, 8)
+whole = layers(x)
+plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}  # half of the outputs, then half of the inputs
+parallelize_module(layers, init_device_mesh("cpu", (world_size,)), plan)
+same = torch.allclose(layers(x), whole, atol=1e-6)  # one all-reduce, after the second product
+print(f"rank {rank} holds {tuple(layers[0].weight.to_local().shape)} of (16, 8); the same result: {same}")
+dist.destroy_process_group()
+"""
+said = devlab.launch(BEGIN + DIVIDED, 2)
+
+# %% [markdown] facts=["Q7"]
+# It sends activations in every layer, so it stays inside one machine. A mesh with two dimensions puts FSDP
+# around it, and PyTorch's TorchTitan is a whole program that does. For the transformer of this course, with
+# 124 million parameters, none of it is needed: all that training holds without activations, 2 GB, fits
+# seventy times into the H200 on which {measured:spine_compiled:bfloat16, fused, compiled:tokens/s} tokens a
+# second were measured.
 
 # %% [markdown] facts=["Q8"]
 # ## Workers and CUDA
 #
 # One more kind of process takes part in a training: the workers of a `DataLoader`. Where Python starts them
 # by `fork`, which was its default on Linux before 3.14, each worker is a copy of the running process, and
-# what the process has set up for CUDA does not work in a copy. If the program has used the GPU before, as it
-# has once the model is there, the first thing that a worker does with it raises
+# what the process has set up for CUDA does not work in a copy. The first thing that a worker does with the
+# GPU raises, in the words of PyTorch 2.13,
 #
 # ```
 # RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
 # ```
 #
-# (The words are those of PyTorch 2.13; the simulated device raises the same error, with its own name in
-# it.) There are two ways out.
+# There are two ways out.
 #
-# - **Leave the workers on the CPU**, which is nearly always right. A data set returns CPU tensors, and the loop moves each
-#   batch, from pinned memory and without blocking, as in lesson 04. Look for a `.cuda()` or a `device=` in
-#   `__getitem__`, in a transform or in `collate_fn`.
-# - **Spawn them**: `DataLoader(..., multiprocessing_context="spawn")` starts new processes, each with a Python of its own.
-#   They take longer to start, and each one that uses the GPU takes some of its memory for itself.
+# - **Leave the workers on the CPU**, which is nearly always right: the loop moves each batch. Look for a
+#   `.cuda()` or a `device=` in `__getitem__`, in a transform or in `collate_fn`.
+# - **Spawn them**: `DataLoader(..., multiprocessing_context="spawn")` starts new processes. They take longer
+#   to start, and each one that uses the GPU takes some of its memory for itself. The same goes for processes
+#   that you start yourself.
 #
-# The same goes for processes that you start yourself: `torch.multiprocessing.spawn` and `torchrun` begin with new ones.
-# On Linux and macOS `devlab.launch` forks its processes from a server that has imported PyTorch and never
-# touched a device, which is safe as well.
-#
-# **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an epoch, and double
-# them until the time no longer falls. Where the workers compute, more of them than CPU cores only take turns,
-# and PyTorch warns that the loader may become slow or freeze. Where they wait for a disk or a network, more
-# may still help. Each takes memory of its own.
+# **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an
+# epoch, and double them until the time no longer falls. Where the workers compute, more of them than CPU
+# cores only take turns; where they wait for a disk, more may still help.
 
 # %% [markdown]
 # ## What to keep
 #
 # - A meta tensor has a shape and a dtype and no data: build there, plan with it, and never `.to` it.
-# - Use `to_empty`, then `load_state_dict`, or `load_state_dict(assign=True)`. Make unsaved buffers again, and tie what was
-#   tied.
-# - Consecutive layers fill one device after the other, and a tensor is transferred only where the device changes.
-# - All ranks of a group call the same collectives in the same order.
-# - In a hang the rank that complains is one that came. `monitored_barrier` names the one that is missing.
-# - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP divides the parameters and
-#   gradients as well.
+# - Use `to_empty`, then `load_state_dict`, or `assign=True` from a mapped file. Make unsaved buffers again,
+#   and tie what was tied.
+# - All ranks of a group call the same collectives in the same order. In a hang the rank that complains is one
+#   that came; the flight recorder shows which one lacks a call.
+# - DDP while the model fits; FSDP, each block wrapped, where it does not, with a distributed checkpoint.
 # - CUDA and `fork` do not go together. Leave workers on the CPU, or spawn them.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/13_bigger_than_one_device.ipynb), five tasks. **And when you are
-# stuck one day:** the page [Questions](../docs/questions.md) has what people ask most about devices, in their own words,
-# with a link to the place in the course that answers it.
+# **Now do it:** [the exercises of this lesson](../exercises/13_bigger_than_one_device.ipynb), five tasks.
+# **And when you are stuck one day:** the page [Questions](../docs/questions.md) has what people ask most
+# about devices, in their own words, with a link to the place in the course that answers it.

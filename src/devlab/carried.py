@@ -12,7 +12,7 @@ FOLDERS = {
     "pages": ("docs", "docs"),
 }
 # Of the project's pages a learner's course has those that lessons link to, or that link to lessons.
-PAGES = ("borrow_a_gpu.md", "glossary.md", "questions.md")
+PAGES = ("borrow_a_gpu.md", "glossary.md", "questions.md", "summary.md")
 
 
 def notebook(folder: str, lesson: str) -> str:

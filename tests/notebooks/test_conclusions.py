@@ -1,5 +1,6 @@
 """What lessons conclude in words from an H200's figures holds for the recordings."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -97,6 +98,72 @@ def test_lesson_07_says_when_errors_come():
     assert sum(case["call"] == "no error" != case["item"] for case in late) == 22
 
 
+def test_lesson_07_says_what_its_traces_show():
+    """Small batches leave the GPU idle 95 % of the time, a loader in the way half, workers a fifth."""
+    shares = {}
+    for path in sorted((FOLDER.parents[2] / "src" / "devlab" / "data" / "h200").glob("*.json.gz")):
+        slices = [
+            one for one in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if one["ph"] == "X"
+        ]
+        work = [one["dur"] for one in slices if one["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+        (whole,) = [one["dur"] for one in slices if one["name"].startswith("PyTorch Profiler")]
+        shares[path.name.partition(".")[0]] = 1 - sum(work) / whole
+        kernels = sum(one["cat"] == "kernel" for one in slices) / 3
+        assert not path.name.startswith("small") or kernels == pytest.approx(40, abs=5)
+    assert shares == pytest.approx(
+        {
+            "small_batches_item": 0.95,
+            "small_batches_launch_bound": 0.95,
+            "loader_in_the_main_process_waits": 0.52,
+            "pinned_no_wait": 0.54,
+            "workers_pinned_no_wait": 0.21,
+        },
+        abs=0.01,
+    )
+
+
+def test_lesson_07_bounds_the_transformer():
+    """Six operations for each parameter and token take 242 ms of a product's rate, two thirds of the step."""
+    first = MEASURED["spine"]["float32, attention by hand"]
+    rate = MEASURED["basics"]["operations/s, 8192 x 8192 product, float32"]
+    bound = 6 * first["parameters"] * first["tokens"] / rate
+    assert bound == pytest.approx(0.242, abs=0.001)
+    assert bound / first["seconds a step"] == pytest.approx(2 / 3, abs=0.02)
+
+
+def test_lesson_08_counts_activations_on_paper():
+    """16 x width numbers for each token and block, scores and parameters: what the forward left."""
+    phase = MEASURED["memory_by_phase"]
+    tokens = 8 * 1024
+    counted = 4 * tokens * (12 * 16 * 768 + 50_304) + phase["bytes of parameters"]
+    assert counted == pytest.approx(6.98e9, abs=0.01e9)
+    assert counted == pytest.approx(phase["step 0: after forward"], rel=0.01)
+
+
+def test_lesson_09_says_when_two_gpus_are_slower_than_one():
+    """Over PCIe 3.0 sending takes as long as the fast step, and hides behind the slow one."""
+    step = MEASURED["spine_compiled"]["bfloat16, fused, compiled"]
+    slow = MEASURED["spine"]["float32, attention by hand"]["seconds a step"]
+    sending = 4 * step["parameters"] / 16e9  # 2 (N - 1) / N is 1 for two ranks
+    assert sending == pytest.approx(step["seconds a step"], rel=0.05)
+    assert sending < slow * 2 / 3 / 5
+    half = step["seconds a step"] / 2
+    assert half / 3 + max(half * 2 / 3, sending) > step["seconds a step"]
+
+
+def test_lessons_10_and_11_say_what_a_wait_and_a_batch_cost():
+    """A read of the loss costs three per cent; 8 texts are nearly as fast as one; two hours in all."""
+    spine = MEASURED["spine"]
+    fused = spine["bfloat16, fused AdamW"]
+    item = spine["bfloat16, fused, loss.item() each step"]
+    assert item["seconds a step"] / fused["seconds a step"] == pytest.approx(1.03, abs=0.005)
+    one, eight = (spine[f"bfloat16, fused, batch {size}"]["seconds a step"] for size in (1, 8))
+    assert eight < 1.05 * one
+    assert spine["bfloat16, fused, batch 64"]["tokens/s"] < 1.15 * fused["tokens/s"]
+    assert 6 * fused["parameters"] * 2.5e9 == pytest.approx(1.9e18, rel=0.02)
+    assert 1.7 < 2.5e9 / fused["tokens/s"] / 3600 < 2
+
+
 def test_lesson_08_counts_copies_and_finds_the_peak():
     """One, two and four copies; the peak has the scores' gradient and another tensor of their size."""
     phase = MEASURED["memory_by_phase"]
@@ -128,3 +195,5 @@ def test_lesson_12_sums_up_its_table():
     twice = spine["bfloat16, fused, every block checkpointed"]
     assert twice["seconds a step"] / fused["seconds a step"] == pytest.approx(1.25, abs=0.03)
     assert twice["peak allocated"] < 0.7 * fused["peak allocated"]
+    product = MEASURED["basics"]["operations/s, 8192 x 8192 product, bfloat16"]
+    assert compiled["model FLOP/s (6 N a token)"] / product == pytest.approx(0.48, abs=0.005)

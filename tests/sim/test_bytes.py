@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from devlab.sim import clock, workspaces
 
 H200 = Path(__file__).parents[2] / "benchmarks/recorded/h200"
+TRACES = Path(__file__).parents[2] / "src/devlab/data/h200"
 # The chip by which a reduction is split: an H200 has 132 multiprocessors of 2,048 threads.
 CHIP = dataclasses.replace(clock.devices[0].spec, processors=132, threads=2048)
 # There the peak is another: RMS norm is one kernel on CUDA, and what these others take was not found.
@@ -115,7 +116,7 @@ def sizes(trace: list[dict]) -> list[int]:
 
 def test_a_training_step_takes_and_returns_memory_in_the_same_order(as_on_h200):
     """Every request of the recorded training, and what is given back, up to the second step's forward."""
-    snapshot = pickle.loads(gzip.decompress((H200 / "snapshot_losses_kept.pickle.gz").read_bytes()))
+    snapshot = pickle.loads(gzip.decompress((TRACES / "snapshot_losses_kept.pickle.gz").read_bytes()))
     torch.sim.memory._record_memory_history(clear_history=True)
     try:
         net = Net().to("sim")

@@ -62,14 +62,21 @@ def memory_of_a_step() -> Scene:
     forward, backward, step = 330, 540, right
     sheet.box(left, low - 30, right - left, 30, edge="", fill=HOST, round=0)
     sheet.box(left, low - 60, right - left, 30, edge="", fill=SECOND, round=0)
-    kept = (left, low - 60), (forward, low - 140), (backward, low - 60)
-    sheet.arrow(*kept, arrow=False, edge=FIRST, thick=2.5)
-    gradients = (forward, low - 60), (backward, low - 100), (step, low - 100)
+    base = low - 60
+    all_of_it = (
+        (left, base),
+        (forward, base - 80),
+        (backward, base - 30),
+        (step - 50, base - 44),
+        (step, base - 30),
+    )
+    gradients = (forward, base), (backward, base - 30), (step, base - 30)
+    sheet.arrow(*all_of_it, arrow=False, edge=FIRST, thick=2.5)
     sheet.arrow(*gradients, arrow=False, edge=palette.COPY, thick=2.5, dashed=True)
     sheet.write(left - 8, low - 15, "parameters", anchor="end")
     sheet.write(left - 8, low - 45, "optimizer's state", anchor="end")
-    sheet.write(forward, low - 152, "activations, kept for backward: the peak", colour="ink")
-    sheet.write(650, low - 112, "gradients", anchor="middle")
+    sheet.write(forward, low - 152, "all of it: activations, kept for backward, make the peak", colour="ink")
+    sheet.write(585, base - 12, "of it the gradients", size=SMALL)
     for start, end, name in (
         (left, forward, "forward"),
         (forward, backward, "backward"),

@@ -40,3 +40,37 @@ def shares_of_a_model() -> Scene:
             x, total = x + 3.8 * held + 6, total + held
         sheet.write(x + 8, y + 22, f"{total:g} GB per rank", anchor="start", size=SMALL)
     return sheet.scene(206)
+
+
+@drawing
+def buckets_behind_backward() -> Scene:
+    """Lesson 09: DDP sends a bucket of gradients while backward computes the next, so the last one shows."""
+    sheet = Sheet()
+    for row, name in enumerate(("computing", "sending")):
+        sheet.write(0, 32 + 62 * row, name, anchor="start", bold=True)
+    sheet.box(95, 10, 130, 44, "forward", edge=FIRST, thick=2)
+    for number in range(3):
+        x = 235 + 125 * number
+        sheet.box(x, 10, 115, 44, f"backward {3 - number}", edge=FIRST, thick=2)
+        sheet.arrow((x + 115, 54), (x + 125, 72), edge=palette.COPY, thick=2)
+        sheet.box(x + 125, 72, 105, 44, f"bucket {3 - number}", edge=palette.COPY, thick=2)
+    sheet.box(725, 10, 35, 44, "step", edge=FIRST, thick=2)
+    return sheet.scene(126)
+
+
+@drawing
+def gathered_layer_by_layer() -> Scene:
+    """Lesson 13: FSDP gathers the next block while this one computes, and scatters gradients likewise."""
+    sheet = Sheet()
+    for row, name in enumerate(("sending", "computing")):
+        sheet.write(0, 32 + 62 * row, name, anchor="start", bold=True)
+    lanes = (
+        ("gather 1", "gather 2", "", "gather 1", "scatter 2", "scatter 1"),
+        ("", "forward 1", "forward 2", "backward 2", "backward 1", ""),
+    )
+    for row, lane in enumerate(lanes):
+        for number, words in enumerate(lane):
+            if words:
+                edge = FIRST if row else palette.COPY
+                sheet.box(95 + 112 * number, 10 + 62 * row, 104, 44, words, edge=edge, thick=2)
+    return sheet.scene(126)

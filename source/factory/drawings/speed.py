@@ -150,6 +150,6 @@ def roofline() -> Scene:
         sheet.write(near[0], near[1], name, anchor=near[2], size=SMALL)
     sheet.write(at(1 / 2, 1)[0], at(1, 1.6e12)[1], "bandwidth decides", bold=True)
     sheet.write(at(230, 1)[0], at(1, 1.2e12)[1], "the operations decide", bold=True)
-    sheet.write(at(230, 1)[0], at(1, 3e10)[1], "too small: launches decide,", size=SMALL)
-    sheet.write(at(230, 1)[0], at(1, 1.7e10)[1], "and the roof is never reached", size=SMALL)
+    sheet.write(at(3, 1)[0], at(1, 3e10)[1], "small work lies anywhere below:", size=SMALL)
+    sheet.write(at(3, 1)[0], at(1, 1.7e10)[1], "launches decide", size=SMALL)
     return sheet.scene(264)
