@@ -94,6 +94,6 @@ def test_a_program_is_started_for_each_rank_and_a_failure_is_shown(capsys):
 def test_the_nearest_of_several_numbers(capsys):
     """A real device may give a figure that is none of the choices."""
     devlab.predict("How many?", 1, 10, 20).was_about(13)
-    assert capsys.readouterr().out.endswith("How many? 10\n")
+    assert capsys.readouterr().out.endswith("How many? It is 13, and 10 is nearest.\n")
     with pytest.raises(Refused):
         devlab.predict("How many?", 1, 10).was(3)
