@@ -84,7 +84,7 @@ class Amount:
 
     def accept(self, value: object) -> float:
         """Return the value; raise Refused for what is no finite number."""
-        if type(value) in (int, float) and math.isfinite(value):
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return value
         raise Refused(f"{self.field} is a number, not {value!r}.")
 

@@ -1,5 +1,7 @@
 """`devlab.predict`: guess before you look. The guess is made by a click, and the truth is set beside it."""
 
+import contextlib
+import math
 from dataclasses import dataclass, replace
 
 from devlab.checks.result import CHIPS, Outcome
@@ -45,11 +47,9 @@ class State:
 
     def look(self, guess: object) -> str:
         """Return how the button of a guess looks: "right", "wrong", or "" while nothing is known."""
-        if self.open:
+        if self.open or guess not in (self.guess, self.truth, self.nearest):
             return ""
-        if guess in (self.truth, self.nearest):
-            return "right"
-        return ("right" if self.right else "wrong") * (guess == self.guess)
+        return "right" if self.right or guess != self.guess else "wrong"
 
 
 class Prediction(Explorer):
@@ -63,12 +63,12 @@ class Prediction(Explorer):
         controls = [self._button(choice) for choice in choices]
         if not choices:
             controls = [Amount("guess", "Your guess:", lambda s: s.open, lambda s: s.look(s.guess))]
-        super().__init__(question, State(), draw, self._describe, controls, self._follow)
         remembered = guess_of(question)
-        if remembered in choices:
-            self.state = State(remembered)
-        elif not choices and _is_number(remembered or ""):
-            self.state = State(float(remembered))
+        if not choices:
+            remembered = _as_number(remembered)
+        elif remembered not in choices:
+            remembered = None
+        super().__init__(question, State(remembered), draw, self._describe, controls, self._follow)
 
     def _button(self, choice: str) -> Action:
         return Action(
@@ -124,10 +124,9 @@ class Prediction(Explorer):
         >>> guess.was_about(4)
         How many segments? It is 4, and 10 is nearest.
         """
-        nearest = ""
-        if self.choices:
-            ratios = number > 0 and all(float(choice) > 0 for choice in self.choices)
-            nearest = min(self.choices, key=lambda choice: _distance(float(choice), number, ratios))
+        by_ratio = number > 0 and all(float(choice) > 0 for choice in self.choices)
+        scale = math.log if by_ratio else float
+        nearest = min(self.choices, key=lambda one: abs(scale(float(one)) - scale(number)), default="")
         self._tell(replace(self.state, truth=number, factor=NEAR, nearest=nearest))
 
     def _tell(self, state: State) -> None:
@@ -171,17 +170,9 @@ class Prediction(Explorer):
         return framed(asked, mark, "guess" * self.state.open)
 
 
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _distance(one: float, other: float, ratios: bool) -> float:
-    """Return how far apart two numbers are, by ratio or by difference."""
-    return max(one / other, other / one) if ratios else abs(one - other)
+def _as_number(word: str | None) -> float | None:
+    with contextlib.suppress(TypeError, ValueError):
+        return float(word)
 
 
 def _spell(truth: object, choices: tuple[str, ...]) -> list[str]:
@@ -202,8 +193,8 @@ def _quote(value: str | float) -> str:
     ('“cpu”', '3', '1,000', '53')
     """
     if isinstance(value, str):
-        return value if _is_number(value) else f"“{value}”"
-    return f"{value:,}" if value == int(value) else f"{float(f'{value:.2g}'):,g}"
+        return f"“{value}”" if _as_number(value) is None else value
+    return f"{value:,.0f}" if value == round(value) else f"{float(f'{value:.2g}'):,g}"
 
 
 def answer(state: State) -> str:
