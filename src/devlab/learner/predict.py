@@ -9,7 +9,7 @@ from devlab.explore.controls import Action, Amount, Refused
 from devlab.explore.explorer import Explorer
 from devlab.explore.scene import Scene
 from devlab.explore.still import framed
-from devlab.learner.progress import guess_of, record_guess
+from devlab.learner.progress import guesses, record_guess
 from devlab.panel import Note, card, escape
 
 NEAR = 2  # the factor by which a guess of a ratio may be off
@@ -63,7 +63,7 @@ class Prediction(Explorer):
         controls = [self._button(choice) for choice in choices]
         if not choices:
             controls = [Amount("guess", "Your guess:", lambda s: s.open, lambda s: s.look(s.guess))]
-        remembered = guess_of(question)
+        remembered = guesses().get(question)
         if not choices:
             remembered = _as_number(remembered)
         elif remembered not in choices:
@@ -94,15 +94,6 @@ class Prediction(Explorer):
 
         Raises:
             Refused: when the truth is none of the choices, or no number.
-
-        >>> guess = predict("Which of a and b?", "a", "b", "both", "neither")
-        Which of a and b?
-          - a
-          - b
-          - both
-          - neither
-        >>> guess.was(["a", "b"])
-        Which of a and b? The answer is “both”.
         """
         if not self.choices:
             self._tell(replace(self.state, truth=Amount("the truth", "").accept(truth)))
