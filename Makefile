@@ -5,6 +5,7 @@ JOBS ?= 2
 BIN := .venv/bin
 FIRST := notebooks/00_start_here.ipynb
 CONTENTS := --ServerApp.contents_manager_class=devlab.contents.Contents
+PAGE := --LabApp.custom_css=True
 # To compile what is installed takes pip half a minute, most of it for modules that nobody imports; Python
 # compiles the others when it first imports them, where PYTHONDONTWRITEBYTECODE does not forbid it.
 QUIETLY := -qq --disable-pip-version-check --no-compile
@@ -18,8 +19,8 @@ help: ## say what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
 
 lab: .venv/lab ## open the course in JupyterLab (no display: print its address and serve)
-	@$(BIN)/jupyter lab --ServerApp.root_dir=. $(CONTENTS) --LabApp.default_url=/lab/tree/$(FIRST) --log-level=WARN \
-	$(JUPYTER)
+	@$(BIN)/jupyter lab --ServerApp.root_dir=. $(CONTENTS) $(PAGE) --LabApp.default_url=/lab/tree/$(FIRST) \
+	--log-level=WARN $(JUPYTER)
 
 # Each of the $(JOBS) workers has a processor; more threads would only wait for each other.
 test: export OMP_NUM_THREADS := 1

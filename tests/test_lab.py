@@ -92,6 +92,7 @@ def test_jupyterlab_is_started_on_the_first_lesson(tmp_path, monkeypatch):
     assert f"--ServerApp.root_dir={tmp_path.resolve()}" in command
     assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
     assert lab.CONTENTS in command
+    assert lab.PAGE in command
     assert command[-1] == "--port=9999"
 
 
@@ -99,7 +100,8 @@ def test_make_lab_reads_notebooks_in_the_same_way():
     """The Makefile starts JupyterLab by itself."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"CONTENTS := {lab.CONTENTS}\n" in makefile
-    assert "$(BIN)/jupyter lab --ServerApp.root_dir=. $(CONTENTS)" in makefile
+    assert f"PAGE := {lab.PAGE}\n" in makefile
+    assert "$(BIN)/jupyter lab --ServerApp.root_dir=. $(CONTENTS) $(PAGE)" in makefile
 
 
 def read(folder: Path, name: str) -> dict:

@@ -24,6 +24,23 @@ def pretend(monkeypatch, kind: str, count: int) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU number {index}")
 
 
+@pytest.mark.parametrize(("said", "used"), [(None, 1), ("3", 2)])
+def test_a_lesson_of_small_work_asks_for_one_thread_where_the_learner_asked_for_none(
+    monkeypatch, capsys, said, used
+):
+    """Beside a busy process the threads of small work wait for each other."""
+    before = torch.get_num_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", said or "")
+    if not said:
+        monkeypatch.delenv("OMP_NUM_THREADS")
+    torch.set_num_threads(2)
+    try:
+        devlab.start(threads=1)
+        assert torch.get_num_threads() == used
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize(
     ("kind", "count", "found"),
     [("cuda", 2, "cuda"), ("cuda", 4, "cuda"), ("cuda", 1, "sim"), ("mps", 1, "sim")],
@@ -94,6 +111,6 @@ def test_a_program_is_started_for_each_rank_and_a_failure_is_shown(capsys):
 def test_the_nearest_of_several_numbers(capsys):
     """A real device may give a figure that is none of the choices."""
     devlab.predict("How many?", 1, 10, 20).was_about(13)
-    assert capsys.readouterr().out.endswith("How many? 10\n")
+    assert capsys.readouterr().out.endswith("How many? It is 13, and 10 is nearest.\n")
     with pytest.raises(Refused):
         devlab.predict("How many?", 1, 10).was(3)

@@ -18,6 +18,9 @@ from factory.reading import Source, SourceError
 
 SECONDS_A_CELL = 120
 MEASURED = "nbval-ignore-output"
+# The answer of `devlab.predict` is stored folded, so that nobody reads it below the question.
+ANSWER = re.compile(r"\.was(_about)?\(")
+FOLDED = {"collapsed": True, "jupyter": {"outputs_hidden": True}}
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel need not warn of eavesdroppers here
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -41,6 +44,8 @@ def run(source: Source, folder: Path, *, strict: bool, previous: NotebookNode | 
         if MEASURED in tags and cell.id in earlier:
             _repeat_measurement(cell, earlier[cell.id])
         _settle_outputs(cell)
+        if ANSWER.search(cell.source):
+            cell.metadata.update(FOLDED)
         if problem := _problem(cell):
             raise source.error(cell, problem)
     return notebook

@@ -36,12 +36,7 @@ device = devlab.start()
 # and it almost certainly has no eighth one.
 
 # %% facts=["G1", "G3"]
-guess = devlab.predict(
-    "For how many of the three names does torch.device(name) work on your machine?",
-    "none",
-    "some",
-    "all three",
-)
+guess = devlab.predict("For how many of the three names does torch.device(name) work on your machine?")
 
 # %% facts=["G1", "G3"]
 names, worked = ("cuda", "cuda:0", "cuda:7"), 0
@@ -49,7 +44,7 @@ for name in names:
     named = torch.device(name)
     print(f"{name:<7} type {named.type}, index {named.index}")
     worked += 1
-guess.was("none" if worked == 0 else "all three" if worked == len(names) else "some")
+guess.was(worked)
 
 # %% [markdown] facts=["G1", "G3"]
 # A `torch.device` is an address on an envelope, and you can write down a street that does not exist. PyTorch

@@ -75,7 +75,7 @@ print("after a *= 2:   ", t)
 if t[0] == 2:
     lines.append("a *= 2")
 
-guess.was(" and ".join(lines) or "none")
+guess.was(lines)
 
 # %% [markdown] facts=["N5"]
 # `a * 2` made a new array, and `a =` gave it the old name. The tensor still looks at the old memory. `a *= 2`
@@ -389,7 +389,7 @@ for how in ("PyTorch's", "NumPy's"):
     except RuntimeError as error:
         print(how, "write:", str(error).partition(":")[0])
         noticed.append(how)
-guess.was(" and ".join(noticed) or "none")
+guess.was(noticed)
 
 # %% [markdown] facts=["N3", "N5"]
 # PyTorch counts its own writes and refuses to compute a gradient from numbers that have changed. NumPy's

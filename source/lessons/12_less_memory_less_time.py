@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import devlab
 
-device = devlab.start(account=True)  # one whose memory is counted, as in lesson 08
+device = devlab.start(account=True, threads=1)  # its memory is counted, as in lesson 08; the models are small
 memory = torch.get_device_module(device)
 kind = "modelled" if device.type == "sim" else "measured"
 

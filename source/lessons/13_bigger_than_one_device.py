@@ -125,7 +125,7 @@ parameters = len({model.inner.weight, model.outer.weight})
 print(f"inner.weight and outer.weight: {parameters} parameters")
 
 lost = ["the table"] * (right < 300) + ["the tie"] * (parameters > 1)
-guess.was(" and ".join(lost) or "nothing")
+guess.was(lost)
 
 # %% [markdown] facts=["Q2"]
 # Two things were lost without any warning.

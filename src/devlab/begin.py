@@ -1,5 +1,6 @@
 """`devlab.start`: say what is here, make its time visible, and stand by to explain errors."""
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -11,16 +12,20 @@ from devlab.explaining.uncaught import explain_errors
 from devlab.panel import Note, notebook_shell
 
 
-def start(*, account: bool = False) -> torch.device:
+def start(*, account: bool = False, threads: int | None = None) -> torch.device:
     """Say in one line what is here, return the device the lessons use, and stand by to explain errors.
 
     The device is the first accelerator, real or simulated, or the CPU when there is neither; a simulated one
     is always called so. With `account=True` it is one of whose memory PyTorch keeps an account: the simulated
-    one on a Mac, and where there is no accelerator. In a notebook, from now on, an error about devices gets
-    an explanation under it, as `devlab.explain()` gives it, and the waits of a simulated device take real
-    time, so that `time.perf_counter()` sees them. Tracebacks of uncaught errors leave out the simulator's own
-    frames, in a notebook and in a script.
+    one on a Mac, and where there is no accelerator. `threads` is how many threads of the CPU PyTorch uses,
+    unless OMP_NUM_THREADS says so: where work is small and the machine has other work as well, several
+    threads mostly wait for each other. In a notebook, from now on, an error about devices gets an explanation
+    under it, as `devlab.explain()` gives it, and the waits of a simulated device take real time, so that
+    `time.perf_counter()` sees them. Tracebacks of uncaught errors leave out the simulator's own frames, in a
+    notebook and in a script.
     """
+    if threads and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(threads)
     found, problem = _find(with_account if account else accelerators)
     device = found[0] if found else torch.device("cpu")
     _begin(device, introduce(device), problem)

@@ -4,13 +4,27 @@ JupyterLab writes the kernel's version into an open notebook as soon as the kern
 whether to save the change. The stored notebooks cannot hold the version of every learner's Python.
 """
 
+import os
 import platform
+from pathlib import Path
 
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
 
 class Contents(AsyncLargeFileManager):
-    """Jupyter's own manager of files; a notebook that it reads names the Python that runs here."""
+    """Jupyter's own manager of files; a notebook that it reads names the Python that runs here.
+
+    Where JupyterLab is told to read a `custom.css`, it finds the course's, unless the reader has one. It does
+    not ask about Jupyter's news, unless the reader's own settings say so.
+    """
+
+    def __init__(self, **wanted):
+        super().__init__(**wanted)
+        if self.parent:
+            page = str(Path(__file__).parent / "page")
+            self.parent.static_custom_path.insert(1, page)
+            known = os.environ.get("JUPYTER_CONFIG_PATH")
+            os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, (known, page)))
 
     async def get(self, path, content=True, **wanted):
         """Return the model of a file or folder, as Jupyter's manager does."""

@@ -18,6 +18,8 @@ CARRIED = {"notebooks": "lessons", "exercises": "exercises", "docs": "pages"}
 FIRST = "notebooks/00_start_here.ipynb"
 # The class that hands JupyterLab its notebooks: see devlab.contents.
 CONTENTS = "--ServerApp.contents_manager_class=devlab.contents.Contents"
+# Has JupyterLab read the course's style sheet; a reader who gives "--LabApp.custom_css=False" is without it.
+PAGE = "--LabApp.custom_css=True"
 # The hash of each file when the course wrote it: a file that still has this hash is not the learner's work.
 LEDGER = ".devlab-course.json"
 
@@ -121,7 +123,7 @@ def open_jupyter(folder: Path, arguments: list[str]) -> int:
             "that knows notebooks."
         )
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}", CONTENTS]
-    command += [f"--LabApp.default_url=/lab/tree/{FIRST}", "--log-level=WARN"]
+    command += [PAGE, f"--LabApp.default_url=/lab/tree/{FIRST}", "--log-level=WARN"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # JupyterLab wants a superuser to say so
     if not _has_browser():

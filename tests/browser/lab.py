@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Error, Page, TimeoutError, expect, sync_playwright
 
-from devlab.lab import CONTENTS
+from devlab.lab import CONTENTS, PAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -33,7 +33,7 @@ POLLING = 30  # milliseconds between two looks; by default each frame is one, an
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Nothing that a reader would notice; the rest is as JupyterLab is installed.
 AS_INSTALLED = {
-    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/apputils-extension:notification": {"checkForUpdates": False},
 }
 # Every cell stands in the page, also those out of view.
 SETTINGS = AS_INSTALLED | {"@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}}
@@ -92,7 +92,7 @@ class Server:
             "DEVLAB_DEVICE": "sim",
         }
         command = [sys.executable, "-m", "jupyter", app, "--no-browser", "--expose-app-in-browser",
-                   "--allow-root", CONTENTS, "--ServerApp.port=0", "--IdentityProvider.token=",
+                   "--allow-root", CONTENTS, PAGE, "--ServerApp.port=0", "--IdentityProvider.token=",
                    "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={self.course}"]  # fmt: skip
         self.log = folder / "server.log"
         with self.log.open("w") as log:

@@ -91,6 +91,22 @@ def test_a_notebook_is_unchanged_when_it_is_opened(page, path):
     assert page.evaluate("() => window.jupyterapp.shell.currentWidget.model.dirty")
 
 
+def test_lines_are_short_enough_to_be_read_and_nothing_asks_about_news(page):
+    """Of about 75 letters, by the course's own style sheet, which JupyterLab is told to read."""
+    notebook = Notebook(page, LESSON)
+    paragraph = notebook.panel.locator(".jp-MarkdownOutput p").first
+    letters = paragraph.evaluate(
+        """one => {
+            const measure = document.createElement('canvas').getContext('2d');
+            measure.font = getComputedStyle(one).font;
+            const letter = measure.measureText(one.textContent).width / one.textContent.length;
+            return one.clientWidth / letter;
+        }"""
+    )
+    assert 65 < letters < 90
+    assert page.get_by_text("notified about official Jupyter news").count() == 0
+
+
 # What the keys do in JupyterLab: cut, delete, insert above, go to another cell, change the kind of cell.
 KEYS = ["x", "d", "d", "a", "ArrowRight", "ArrowLeft", "m", "0", "0"]
 STATE = """() => {

@@ -31,10 +31,10 @@ def test_an_explorer_shows_its_still_picture(displayed, capsys):
     assert "pip install" in said
 
 
-def test_a_question_can_be_answered_by_its_truth(displayed, tmp_path, monkeypatch):
+def test_a_question_can_be_answered_by_its_truth(displayed, tmp_path, monkeypatch, capsys):
     """Nothing waits for a guess that cannot be made."""
     monkeypatch.setenv("DEVLAB_PROGRESS", str(tmp_path / "progress.jsonl"))
     asked = devlab.predict("Where is y?", "cpu", "sim:0")
     assert displayed[0]["text/plain"].startswith("Where is y?")
     asked.was("cpu")
-    assert asked.scene.caption == "The answer: cpu."
+    assert capsys.readouterr().out.endswith("Where is y? The answer is “cpu”.\n")

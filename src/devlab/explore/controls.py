@@ -3,6 +3,7 @@
 A control that is `drawn` has no widget: a shape of the picture asks for it by a click or a drag.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,13 +73,35 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Amount:
+    """Any number, which can be changed while `can` says so; `look` is "right", "wrong" or ""."""
+
+    field: str
+    label: str
+    can: Callable[[Any], bool] = lambda state: True
+    look: Callable[[Any], str] = lambda state: ""
+    drawn: bool = False
+
+    def accept(self, value: object) -> float:
+        """Return the value; raise Refused for what is no finite number."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return value
+        raise Refused(f"{self.field} is a number, not {value!r}.")
+
+
+@dataclass(frozen=True)
 class Action:
-    """A button: `act` makes the next state of a state, `can` tells whether there is one."""
+    """A button: `act` makes the next state of a state, `can` tells whether there is one.
+
+    `pressed` tells whether it is the chosen of several; `look` is "right", "wrong" or "".
+    """
 
     label: str
     act: Callable[[Any], Any]
     can: Callable[[Any], bool] = lambda state: True
     drawn: bool = False
+    pressed: Callable[[Any], bool] | None = None
+    look: Callable[[Any], str] = lambda state: ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +113,7 @@ class Measurement:
     drawn: bool = False
 
 
-Setting = Choice | Switch | Number
+Setting = Choice | Switch | Number | Amount
 Control = Setting | Action | Measurement
 
 

@@ -38,11 +38,6 @@ class Explorer(Panel):
         self._drawn: list[Callable[[], None]] = []
 
     @property
-    def name(self) -> str:
-        """Return the name of the picture's module, which is that of the function that opens it."""
-        return self.draw.__module__.rpartition(".")[2]
-
-    @property
     def scene(self) -> Scene:
         """Return the present state as a scene."""
         return self.draw(self.state)
@@ -84,12 +79,11 @@ class Explorer(Panel):
         """Return the picture as an image, with one sentence below; `mark` names it for a live picture."""
         scene = self.scene
         caption = escape(self.problem or scene.caption)
-        return (
-            f'<figure style="margin:0" data-devlab-still="{mark}">'
-            f"<div><strong>{escape(self.title)}</strong></div>"
-            f"{still.image(scene, self.words)}"
-            f'<figcaption style="max-width:60em">{caption}</figcaption></figure>'
+        picture = (
+            f"<div><strong>{escape(self.title)}</strong></div>{still.image(scene, self.words)}"
+            f'<figcaption style="max-width:60em">{caption}</figcaption>'
         )
+        return still.framed(picture, mark, "play")
 
     def bundle(self, mark: str = "") -> dict[str, str]:
         """Return the still picture in the forms that a notebook stores."""

@@ -438,23 +438,30 @@ class Desk {
   }
 
   makeNumber(control) {
-    const bounds = { type: "number", min: control.least, max: control.most, step: 1 };
-    const input = this.labelled(control, made("input", bounds));
-    input.addEventListener("change", () => {
-      const value = Math.round(Number(input.value));
-      input.value = Math.min(control.most, Math.max(control.least, value)); // a field left empty, too
-      this.ask({ set: { [control.field]: Number(input.value) } });
-    });
-    return ({ value }) => {
-      if (Number(input.value) !== value) input.value = value;
+    const bounds = { min: control.least ?? "", max: control.most ?? "", step: "least" in control ? 1 : "any" };
+    const input = this.labelled(control, made("input", { type: "number", ...bounds }));
+    const typed = () => (input.value === "" ? null : Number(input.value));
+    input.addEventListener("change", () => this.ask({ set: { [control.field]: typed() } }));
+    return ({ value, able = true, look = "" }) => {
+      if (typed() !== value) input.value = value ?? "";
+      input.disabled = !able;
+      input.parentElement.dataset.look = look;
     };
+  }
+
+  makeAmount(control) {
+    return this.makeNumber(control);
   }
 
   makeAction(control) {
     const button = made("button", { type: "button" }, this.row);
     button.textContent = control.label;
     button.addEventListener("click", () => this.ask({ press: control.label }));
-    return ({ able }) => (button.disabled = !able);
+    return ({ able, pressed, look }) => {
+      button.disabled = !able;
+      button.dataset.look = look;
+      if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
+    };
   }
 
   makeMeasurement(control) {

@@ -1,8 +1,8 @@
 """The live picture of an explorer: a widget that shows its views and passes on what a reader asks for."""
 
 import asyncio
-import itertools
 import traceback
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from IPython.display import display
 
 from devlab.explore.controls import (
     Action,
+    Amount,
     Choice,
     Control,
     Measurement,
@@ -22,7 +23,6 @@ from devlab.explore.controls import (
 from devlab.panel import Panel
 
 HERE = Path(__file__).parent
-_marks = itertools.count(1)
 
 
 class Live(anywidget.AnyWidget):
@@ -108,8 +108,10 @@ class Live(anywidget.AnyWidget):
             if isinstance(control, Choice):
                 texts = [text for text, _ in control.pairs]
                 told |= {"options": texts, "value": control.text_of(value)}
-        if isinstance(control, Action):
-            told["able"] = control.can(state)
+        if isinstance(control, Action | Amount):
+            told |= {"able": control.can(state), "look": control.look(state)}
+        if isinstance(control, Action) and control.pressed:
+            told["pressed"] = control.pressed(state)
         if isinstance(control, Measurement):
             told |= {
                 "able": control.label not in self._measuring,
@@ -123,7 +125,7 @@ def show(explorer: Panel) -> Callable[[], None]:
 
     The still picture stays in the saved notebook, on paper, and in viewers without a kernel.
     """
-    mark = f"{explorer.name}-{next(_marks)}"
+    mark = uuid.uuid4().hex  # no still that an earlier kernel left in the notebook has it
     still = display(explorer.bundle(mark), raw=True, display_id=True)
     live = Live(explorer, mark)
     # The widget has no text of its own, so a viewer that cannot run widgets shows nothing of it.

@@ -11,6 +11,11 @@ PAPER, PEN = "#fcfcfa", "#1f2328"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, 'DejaVu Sans Mono', monospace"
 FAINT = 0.3
+# What JupyterLab says in place of a widget whose kernel has ended: letters without any element around them.
+DEAD = (
+    "<style>.jp-OutputArea-child:has([data-devlab-still]) + .jp-OutputArea-child > "
+    ".jp-OutputArea-output:not(:has(*)){display:none}</style>"
+)
 _MARGIN = 10
 
 
@@ -40,6 +45,18 @@ def image(scene: Scene, spoken: str) -> str:
         f'<img alt={quoteattr(spoken)} width="{WIDE + 2 * _MARGIN}" '
         f'style="max-width:100%;height:auto" src="data:image/svg+xml;base64,{held}">'
     )
+
+
+def framed(content: str, mark: str = "", deed: str = "") -> str:
+    """Return HTML as a still that the widget of this mark hides while it lives, and that outlives the widget.
+
+    >>> framed("a picture")
+    '<figure style="margin:0">a picture</figure>'
+    """
+    if not mark:
+        return f'<figure style="margin:0">{content}</figure>'
+    invited = f'<div style="opacity:0.8">Run the cell to {deed}.</div>' if deed else ""
+    return f'{DEAD}<figure style="margin:0" data-devlab-still="{mark}">{content}{invited}</figure>'
 
 
 def _colour(name: str) -> str:

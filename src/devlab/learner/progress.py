@@ -85,11 +85,6 @@ def guesses() -> dict[str, str]:
     return made
 
 
-def guess_of(question: str) -> str | None:
-    """Return what was guessed last, None where nothing was."""
-    return guesses().get(question)
-
-
 def hints_seen(name: str) -> int:
     """Return how many hints of an exercise were shown."""
     return load()[0].get(name, Record()).hints
