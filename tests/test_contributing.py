@@ -42,7 +42,7 @@ def test_each_answer_of_its_bank_is_judged_as_the_bank_says(eye_like, tmp_path, 
     path = tmp_path / "eye_like.py"
     path.write_text(FILES[BANK], encoding="utf-8")
     bank = load(path)
-    table = known.Table(mistakes.know(eye_like, bank))
+    table = mistakes.know(eye_like, bank)
     monkeypatch.setattr(known, "read", lambda _: table)
     assert [what for answer in bank if (what := fault(answer, judge(eye_like, answer.code)))] == []
     # It has no file of its own, and its cells are not in the course.

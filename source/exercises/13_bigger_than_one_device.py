@@ -112,7 +112,8 @@ devlab.check(Chain)
 # - Buffers that `state` lacks, because they are not saved, are **as `build()` makes them**. They are on `device`, and are still
 #   not saved. For them you may run `build()` once more, on the CPU, and copy those buffers alone.
 # - Parameters that `build()` ties (one `nn.Parameter` under two names) **stay tied**. `state` has an entry for each name.
-# - The bytes that are transferred to `device` are those of one model, and at no time does `device` hold much more than that.
+# - The bytes that are transferred to `device` are those of one model, and at no time does `device` hold much more than that. A
+#   tied parameter may be transferred once for each of its names.
 # - `state` stays as it is. (If `device` is the CPU, the model may share its memory.)
 #
 # Needed: [From meta to a device](../notebooks/13_bigger_than_one_device.ipynb#From-meta-to-a-device)

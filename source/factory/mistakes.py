@@ -145,9 +145,8 @@ def are_near(mine: list | str | None, theirs: list | str | None) -> bool:
 
 def is_near(one: float | str, other: float | str) -> bool:
     """Tell whether two numbers of prints are within a twentieth."""
-    return one == other or (
-        str not in (type(one), type(other)) and abs(one - other) <= 0.05 * max(1, abs(one))
-    )
+    words = isinstance(one, str) or isinstance(other, str)
+    return one == other if words else abs(one - other) <= 0.05 * max(1, abs(one))
 
 
 def write(table: dict) -> str:

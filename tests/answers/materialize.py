@@ -30,6 +30,12 @@ def tie(model, groups):
             setattr(model.get_submodule(path), leaf, model.get_parameter(first))
 
 
+def on_the_device(model, state, device):
+    """Return the state's values on the device, in the dtypes of the model."""
+    dtypes = {key: value.dtype for key, value in model.state_dict().items()}
+    return {key: value.to(device, dtypes[key]) for key, value in state.items()}
+
+
 def real_and_tied(build, device):
     model = on_meta(build)
     names = names_of(model)
@@ -65,12 +71,35 @@ def memory_then_values(build, state, device):
 def assigned_and_tied_again(build, state, device):
     model = on_meta(build)
     names = names_of(model)
+    model.load_state_dict(on_the_device(model, state, device), assign=True)
+    tie(model, names)
+    for name, buffer in build().named_buffers():
+        if name not in state:
+            path, _, leaf = name.rpartition(".")
+            model.get_submodule(path).register_buffer(leaf, buffer.to(device), persistent=False)
+    return model
+
+
+@wrong("is torch.float16, not torch.float32", row=VALUES)
+def in_the_dtype_of_the_state(build, state, device):
+    model = on_meta(build)
+    names = names_of(model)
     model.load_state_dict({key: value.to(device) for key, value in state.items()}, assign=True)
     tie(model, names)
     for name, buffer in build().named_buffers():
         if name not in state:
             path, _, leaf = name.rpartition(".")
             model.get_submodule(path).register_buffer(leaf, buffer.to(device), persistent=False)
+    return model
+
+
+@wrong("build() was called", row=META)
+def a_model_for_each_buffer(build, state, device):
+    model = real_and_tied(build, device)
+    model.load_state_dict(state)
+    for name, buffer in model.named_buffers():
+        if name not in state:
+            buffer.copy_(dict(build().named_buffers())[name])
     return model
 
 
@@ -111,12 +140,12 @@ def parameter_by_parameter(build, state, device):
         prefix = f"{path}." if path else ""
         for name, parameter in list(module.named_parameters(recurse=False)):
             if parameter not in made:
-                values = state[prefix + name].to(device, copy=True)
+                values = state[prefix + name].to(device, parameter.dtype, copy=True)
                 made[parameter] = nn.Parameter(values, parameter.requires_grad)
             setattr(module, name, made[parameter])
-        for name, _ in list(module.named_buffers(recurse=False)):
+        for name, buffer in list(module.named_buffers(recurse=False)):
             values = state.get(prefix + name, rest[prefix + name])
-            setattr(module, name, values.to(device, copy=True))
+            setattr(module, name, values.to(device, buffer.dtype, copy=True))
     return model
 
 
@@ -213,7 +242,7 @@ def all_buffers_as_built(build, state, device):
 @wrong("is still on the meta device: no state_dict brings it", row=BUFFERS)
 def assigned_alone(build, state, device):
     model = on_meta(build)
-    model.load_state_dict({key: value.to(device) for key, value in state.items()}, assign=True)
+    model.load_state_dict(on_the_device(model, state, device), assign=True)
     return model
 
 
@@ -232,7 +261,7 @@ def saved_from_now_on(build, state, device):
 @wrong("are two parameters now", row=TIED)
 def untied(build, state, device):
     model = on_meta(build)
-    model.load_state_dict({key: value.to(device) for key, value in state.items()}, assign=True)
+    model.load_state_dict(on_the_device(model, state, device), assign=True)
     for name, buffer in build().named_buffers():
         if name not in state:
             path, _, leaf = name.rpartition(".")
@@ -284,7 +313,7 @@ def scales_the_state(build, state, device):
 def buffers_as_numbers(build, state, device):
     model = on_meta(build)
     names = names_of(model)
-    model.load_state_dict({key: value.to(device) for key, value in state.items()}, assign=True)
+    model.load_state_dict(on_the_device(model, state, device), assign=True)
     tie(model, names)
     for name, buffer in build().named_buffers():
         if name not in state:

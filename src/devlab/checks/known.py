@@ -31,45 +31,33 @@ SHARE = 0.02
 
 
 @functools.cache
-def read(path: Path) -> "Table":
+def read(path: Path) -> dict:
     """Return the table in a file, an empty one where there is no file."""
-    return Table(json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"words": [], "rows": {}})
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"words": [], "rows": {}}
 
 
-class Table:
-    """The known mistakes of one exercise."""
+def find_words(
+    table: dict, label: str, seen: Sequence[Seen], ours: Sequence[Seen], later: Sequence, trial: "Trial"
+) -> str:
+    """Return the words for the mistake that shows what `seen` shows last of all.
 
-    def __init__(self, kept: dict):
-        self.words: list[str] = kept["words"]
-        self.rows: dict[str, dict[str, dict]] = kept["rows"]
-
-    def find_words(
-        self,
-        label: str,
-        seen: Sequence[Seen],
-        ours: Sequence[Seen],
-        later: Sequence[Iterator],
-        trial: "Trial",
-    ) -> str:
-        """Return the words for the mistake that shows what `seen` shows last of all.
-
-        They are "" where no known mistake does so, or where several do and nothing in `later`, which goes on
-        with the learner's scenes, tells which.
-        """
-        here = self.rows.get(label, {}).get(name_place(seen, trial))
-        if not here or len(seen) > len(ours):
-            return ""
-        mine, theirs = seen[-1], ours[len(seen) - 1]
-        right = theirs.value if mine.right is None else mine.right
-        if not matches(right, here["ours"], theirs, trial, right=0.0):
-            return ""  # the inputs are others than when the table was made
-        found: list = []
-        for known in (None, right):  # as closely as can be, then as another device may round the mistake
-            found = found or [e for e in here["known"] if matches(mine.value, e[1], mine, trial, right=known)]
-        if len({entry[0] for entry in found}) > 1:
-            found = follow(found, later, trial)
-        words = {entry[0] for entry in found}
-        return fill_devices(self.words[words.pop()], trial) if len(words) == 1 else ""
+    They are "" where no known mistake does so, or where several do and nothing in `later`, which goes on with
+    the learner's scenes, tells which.
+    """
+    here = table["rows"].get(label, {}).get(name_place(seen, trial))
+    if not here or len(seen) > len(ours):
+        return ""
+    mine, theirs = seen[-1], ours[len(seen) - 1]
+    right = theirs.value if mine.right is None else mine.right
+    if not matches(right, here["ours"], theirs, trial, right=0.0):
+        return ""  # the inputs are others than when the table was made
+    found: list = []
+    for known in (None, right):  # as closely as can be, then as another device may round the mistake
+        found = found or [e for e in here["known"] if matches(mine.value, e[1], mine, trial, right=known)]
+    if len({entry[0] for entry in found}) > 1:
+        found = follow(found, later, trial)
+    words = {entry[0] for entry in found}
+    return fill_devices(table["words"][words.pop()], trial) if len(words) == 1 else ""
 
 
 def follow(entries: list, later: Sequence[Iterator], trial: "Trial") -> list:
@@ -192,9 +180,8 @@ def shorten_number(number: float, digits: int = 9) -> float | int | str:
 
 def name_home(device: torch.device, trial: "Trial") -> str:
     """Return where a tensor is, in words that hold on every machine."""
-    return (
-        "here" if device == trial.device else device.type if device.type in ("cpu", "meta") else "elsewhere"
-    )
+    elsewhere = device.type if device.type in ("cpu", "meta") else "elsewhere"
+    return "here" if device == trial.device else elsewhere
 
 
 def write_plainly(value: object) -> object:

@@ -117,7 +117,7 @@ def name_mistake(
             play(scene, begin_anew(trial, 0))
         with contextlib.closing(see_later(scene, trial)) as later, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a scene goes on with what its own first difference forbids
-            words = known.read(scene.table).find_words(scene.label, seen, ours, (rest, later), trial)
+            words = known.find_words(known.read(scene.table), scene.label, seen, ours, (rest, later), trial)
     except Exception as again:  # a look-up that fails must not break the verdict
         words = again.headline if getattr(again, "named", False) else ""
     trial.last_call, trial.situation = call, situation
@@ -132,8 +132,10 @@ def see_ours(scene: Scene, trial: Trial) -> tuple[Seen, ...]:
 
     It is played once, to its end, and remembered under all that changes rounding or rules.
     """
-    devices = trial.device, *trial.others
-    rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), name_rules(devices)
+    simulator = sys.modules.get("devlab.sim")  # looked up, not imported, as a real device has no need of it
+    simulated = any(device.type == "sim" for device in (trial.device, *trial.others))
+    rules = simulator.following() if simulated else ""
+    rounding = torch.get_float32_matmul_precision(), torch.get_num_threads(), rules
     return remember(scene, trial.signature, trial.device, trial.others, trial.seeds[0], rounding)
 
 
@@ -146,22 +148,10 @@ def remember(
     found = []
     with contextlib.suppress(Skip):  # the learner's play meets what this machine cannot show, and says so
         for thing in see(scene, Trial(scene.ours, signature, device, others, seed)):
-            if not thing.must:
-                found.append(bring_home(thing))
+            if known.is_readable(thing.value):  # what is remembered holds no memory of a device
+                thing = thing._replace(value=on_cpu(thing.value).clone(), home=thing.value.device)
+            found += [thing] * (not thing.must)
     return tuple(found)
-
-
-def name_rules(devices: Sequence[torch.device]) -> str:
-    """Return whose rules the simulated ones among some devices follow."""
-    simulator = sys.modules.get("devlab.sim")  # looked up, not imported, as a real device has no need of it
-    return simulator.following() if any(device.type == "sim" for device in devices) else ""
-
-
-def bring_home(thing: Seen) -> Seen:
-    """Return a thing with its tensor on the CPU, so that what is remembered holds no memory of a device."""
-    if not known.is_readable(thing.value):
-        return thing
-    return thing._replace(value=on_cpu(thing.value).clone(), home=thing.value.device)
 
 
 def begin_anew(trial: Trial, seed: int) -> Trial:
@@ -172,9 +162,7 @@ def begin_anew(trial: Trial, seed: int) -> Trial:
 def see(scene: Scene, trial: Trial) -> Iterator[Seen]:
     """Yield what a scene sees of an answer, which must be compared before the scene goes on.
 
-    Each step has a time limit of its own.
-
-    What is raised in the learner's own lines comes out as AnswerRaised.
+    Each step has a time limit of its own. What the learner's own lines raise comes out as AnswerRaised.
     """
     with contextlib.closing(scene.program(trial)) as steps:
         while True:

@@ -30,7 +30,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
     return x * 2 + 1
 
 
-def _raising(here: Exception | None, on_cpu: Exception | None = None, body: Callable = plain) -> Called:
+def make_op(here: Exception | None, on_cpu: Exception | None = None, body: Callable = plain) -> Called:
     """Return an operation that runs `body`, or raises the error given for an accelerator or for the CPU."""
 
     def op(x: torch.Tensor) -> torch.Tensor:
@@ -41,16 +41,16 @@ def _raising(here: Exception | None, on_cpu: Exception | None = None, body: Call
     return Called(op, "op")
 
 
-def _missing() -> NotImplementedError:
+def make_gap() -> NotImplementedError:
     return NotImplementedError("The operator 'aten::op' is not currently implemented for this device")
 
 
-def _missing_elsewhere() -> NotImplementedError:
+def make_other_gap() -> NotImplementedError:
     """Return the exception in other words: PyTorch's own for an operator of another package."""
     return NotImplementedError("Could not run 'torchvision::nms' with arguments from the 'XPU' backend")
 
 
-def _inputs(trial):
+def _list_inputs(trial):
     yield from cases.shapes(trial, (4, 3), (4, 3), (4, 3), (0, 3))
     yield trial.randn(3, 5).t()
     yield trial.randn(1, seed=9).squeeze()
@@ -65,8 +65,8 @@ def _expect_result(trial, got: object, op: Callable, x: torch.Tensor) -> None:
 
 @with_fallback.row("runs where x is, if it can")
 def runs_there(trial):
-    for x in (*_inputs(trial), trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])):
-        op = _raising(None)
+    for x in (*_list_inputs(trial), trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])):
+        op = make_op(None)
         got = trial.call(op, x)
         _expect_once(op, trial.device, got)
         expect.tensor(got, plain(x.cpu()), trial.device)
@@ -89,20 +89,20 @@ def _expect_once(op: Called, device: torch.device, got: object) -> None:
 @with_fallback.row("what is missing runs on the CPU, and comes back", only="accelerator")
 def falls_back(trial):
     whole = trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])
-    for x in (*_inputs(trial), whole):
-        for missing in (_missing(), _missing_elsewhere()):
-            op = _raising(missing)
+    for x in (*_list_inputs(trial), whole):
+        for missing in (make_gap(), make_other_gap()):
+            op = make_op(missing)
             _expect_result(trial, trial.call(op, x), plain, x)
             if len(op.calls) > 2:
                 ran = "on " + ", ".join(str(x.device) for (x,) in op.calls)
                 asked = f"once on {trial.device}, and once on the CPU"
                 expect.fail(f"op ran {len(op.calls)} times", asked, ran)
     x = trial.randn(4, 3, seed=trial.seeds[1])  # the result has another dtype than x
-    _expect_result(trial, trial.call(_raising(_missing(), body=_positive), x), _positive, x)
+    _expect_result(trial, trial.call(make_op(make_gap(), body=_is_positive), x), _is_positive, x)
 
     def narrow(x: torch.Tensor) -> torch.Tensor:
         if x.dim() == 1 and not x.is_cpu:
-            raise _missing()
+            raise make_gap()
         return plain(x)
 
     op = Called(narrow, "op")
@@ -112,7 +112,7 @@ def falls_back(trial):
     trial.second()
 
 
-def _positive(x: torch.Tensor) -> torch.Tensor:
+def _is_positive(x: torch.Tensor) -> torch.Tensor:
     return x > 0
 
 
@@ -161,14 +161,14 @@ def other_errors_pass(trial):
         torch.linalg.LinAlgError("the matrix is singular"),
         RuntimeError("The operator 'aten::op' is not currently implemented for this dtype"),
     ):
-        op = _raising(error, error if trial.device.type == "cpu" else None)
+        op = make_op(error, error if trial.device.type == "cpu" else None)
         what = f"{expect.a_type(error)} of the operation"
         _expect_raised(trial, op, error, what)
         if len(op.calls) > 1:
             asked = f"{type(error).__name__}, after one call of op"
             expect.fail(f"{what} was caught, and op was tried again", asked, f"{len(op.calls)} calls of op")
     for error in (ValueError("k is too large"), RuntimeError("out of range"), TypeError("no such dtype")):
-        op, what = _raising(_missing(), error), f"{expect.a_type(error)} of the operation on the CPU"
+        op, what = make_op(make_gap(), error), f"{expect.a_type(error)} of the operation on the CPU"
         _expect_raised(trial, op, error, what)
         if len(op.calls) > 2:
             asked, got = "one call of op on the CPU", f"{len(op.calls)} calls of op"
@@ -177,10 +177,10 @@ def other_errors_pass(trial):
 
 @with_fallback.row("what the CPU lacks too stays an error")
 def missing_everywhere(trial):
-    error = _missing()
-    _expect_raised(trial, _raising(error, error), error, "a NotImplementedError of the CPU")
+    error = make_gap()
+    _expect_raised(trial, make_op(error, error), error, "a NotImplementedError of the CPU")
     of_the_cpu = NotImplementedError("The CPU has no such operator")
-    op = _raising(_missing(), of_the_cpu)
+    op = make_op(make_gap(), of_the_cpu)
     _expect_raised(trial, op, of_the_cpu, "a NotImplementedError of the CPU")
     if len(op.calls) > 2:
         said = "what the CPU lacks was tried again there"

@@ -28,7 +28,7 @@ LEVEL = ((torch.float32, torch.int32), (torch.float16, torch.bfloat16), (torch.f
 DOUBLE = ((torch.float64, torch.float16), (torch.float32, torch.float64), (torch.float64, torch.int64))
 
 
-def _pairs(*devices: torch.device) -> list[tuple[torch.dtype, torch.dtype]]:
+def _list_pairs(*devices: torch.device) -> list[tuple[torch.dtype, torch.dtype]]:
     return [*NARROWING, *WIDENING, *LEVEL, *(DOUBLE if has_float64(*devices) else ())]
 
 
@@ -45,7 +45,7 @@ def _expect_cast(got: object, x: torch.Tensor, device: torch.device, dtype: torc
     expect.tensor(got, wanted, device)
 
 
-def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Tensor, torch.dtype]]:
+def _list_telling(source: torch.device, target: torch.device) -> list[tuple[torch.Tensor, torch.dtype]]:
     """Return tensors whose numbers a third dtype on the way would change, each with its new dtype."""
     negative = torch.tensor([-1, 100, -128], dtype=torch.int8)
     large = torch.tensor([1e30, -3e5], dtype=torch.bfloat16)
@@ -63,11 +63,11 @@ def cast_and_moved(trial):
     here = trial.device
     for place, source in enumerate((here, *trial.others)):
         # Each source gets another third of the pairs: on a bench with three devices, together they get all.
-        for before, after in _pairs(source, here)[place % 3 :: 3]:
+        for before, after in _list_pairs(source, here)[place % 3 :: 3]:
             asked = numbers_of(trial, before, source, trial.seeds[place % 3]), here, after
             keep_busy(source)
             _expect_cast(at_once(trial, *asked), *asked)
-        for x, after in _telling(source, here):
+        for x, after in _list_telling(source, here):
             _expect_cast(trial.call(x, here, after), x, here, after)
     x = trial.randn(6, 4, seed=trial.seeds[0], on=source)
     for view in (x.t()[1::2], x[0, 1], x[:0]):

@@ -47,7 +47,7 @@ def _epochs(
     return loader, (trial.run(run_through, *asked, label=trial.name) for _ in itertools.count())
 
 
-def _loaded(trial, count: int, size: int) -> list:
+def _load(trial, count: int, size: int) -> list:
     """Return what the answer's loader yields in an epoch; expect pairs, and as many in the next epoch."""
     _, epochs = _epochs(trial, count, size, trial.device)
     batches, again = next(epochs), next(epochs)
@@ -84,7 +84,7 @@ def _expect_sizes(batches: list, count: int, size: int) -> None:
 def every_sample_once(trial):
     for count, size in ((7, 3), (8, 4), (5, 1), (2, 6), (19, 9)):
         inputs, labels = samples(trial, count, trial.seeds[0])
-        batches = _loaded(trial, count, size)
+        batches = _load(trial, count, size)
         _expect_sizes(batches, count, size)
         for tensor in itertools.chain(*batches):
             expect.kind(tensor, torch.Tensor, "a tensor", "a part of a minibatch")
@@ -100,7 +100,7 @@ def every_sample_once(trial):
 
 @make_loader.row("it yields tensors on the CPU")
 def yields_cpu_tensors(trial):
-    for tensor in itertools.chain(*_loaded(trial, 7, 3)):
+    for tensor in itertools.chain(*_load(trial, 7, 3)):
         if tensor.device != CPU:
             headline = f"the loader yields tensors on {tensor.device}, and to move them is the next task"
             expect.fail(headline, "minibatches on cpu", tensor)
@@ -110,7 +110,7 @@ def yields_cpu_tensors(trial):
 def pinned_where_it_helps(trial):
     if trial.device.type == "mps":
         return
-    for tensor in itertools.chain(*_loaded(trial, 7, 3)):
+    for tensor in itertools.chain(*_load(trial, 7, 3)):
         if tensor.is_cpu and not tensor.is_pinned():
             asked = "pin_memory=True: transfers from pinned memory need not block"
             expect.fail(f"the minibatches for {trial.device} are not pinned", asked, "pageable memory")

@@ -32,7 +32,7 @@ SLIPS = {
 }
 
 
-def _scale(trial, a: numpy.ndarray, k: float, why: str, within: float | None = None) -> None:
+def _expect_scaled(trial, a: numpy.ndarray, k: float, why: str, within: float | None = None) -> None:
     """Call the answer, and expect every element of the array times k, in its memory."""
     before, asked = tensor_of(a), "every element times k, in the array itself"
     wanted = before * k
@@ -50,14 +50,14 @@ def _scale(trial, a: numpy.ndarray, k: float, why: str, within: float | None = N
 @scale_in_place.row("every element times k, in the array")
 def scaled_in_place(trial):
     for seed, k in zip(trial.seeds, (2.5, -3, 0), strict=True):
-        _scale(trial, fresh(5, 3, seed=seed), k, "the array")
-        _scale(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
-    _scale(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
+        _expect_scaled(trial, fresh(5, 3, seed=seed), k, "the array")
+        _expect_scaled(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
+    _expect_scaled(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
     odd = numpy.array([numpy.inf, numpy.nan, 1.0], dtype="float32")
     for k in (0, 2):
-        _scale(trial, odd.copy(), k, "the array with inf and nan")
+        _expect_scaled(trial, odd.copy(), k, "the array with inf and nan")
     # float32 does not hold 0.1 as float64 does.
-    _scale(trial, fresh(5, seed=seed, dtype="float64"), 0.1, "the array of float64", within=1e-12)
+    _expect_scaled(trial, fresh(5, seed=seed, dtype="float64"), 0.1, "the array of float64", within=1e-12)
 
 
 @scale_in_place.row("seen in all of that memory, only there")
@@ -73,7 +73,7 @@ def scaled_views(trial):
     ):
         part = parts[words]
         before, whole = part.copy(), part.base.copy()
-        _scale(trial, part, 1.5, words)
+        _expect_scaled(trial, part, 1.5, words)
         part[...] = before
         if part.base.tobytes() != whole.tobytes():
             headline = f"elements outside of {words} were changed, too"
@@ -83,12 +83,12 @@ def scaled_views(trial):
 @scale_in_place.row("the array keeps its dtype")
 def scaled_dtypes(trial):
     for dtype in ("float16", "float64", "int64", "int32", "uint8"):
-        _scale(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
-    _scale(trial, fresh(4, 3, seed=trial.seeds[1], dtype="float16"), 0.5, "the array of float16")
+        _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
+    _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[1], dtype="float16"), 0.5, "the array of float16")
     whole = fresh(4, 3, seed=trial.seeds[2], dtype="int64")
     for k in (2, -3):
-        _scale(trial, whole - 50, k, "the array of negative and positive integers")
-        _scale(trial, whole + 2**53, k, "the array of large integers")
+        _expect_scaled(trial, whole - 50, k, "the array of negative and positive integers")
+        _expect_scaled(trial, whole + 2**53, k, "the array of large integers")
 
 
 @scale_in_place.row("through a tensor, without a copy")
@@ -99,7 +99,7 @@ def without_a_copy(trial):
         parts.append((fresh(12, 18, seed=trial.seeds[2], dtype=dtype), 2))
     for a, k in parts:
         work = Work(a if a.base is None else base)
-        with work, _noticed("apply_", work), _noticed("map_", work):
+        with work, _note_method("apply_", work), _note_method("map_", work):
             trial.call(a, k, changes=True)
         if not work.writes:
             headline = "the array was not scaled through a tensor over its memory"
@@ -113,7 +113,7 @@ def without_a_copy(trial):
             )
 
 
-def _noticed(name: str, work: Work):
+def _note_method(name: str, work: Work):
     """Count a method that calls a Python function for each element, and so no operator, as a write."""
     original = getattr(torch.Tensor, name)
 

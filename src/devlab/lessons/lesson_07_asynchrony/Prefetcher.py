@@ -41,6 +41,7 @@ COUNT = 6  # batches of a loader whose copies are watched
 MOST_BATCHES = 32  # no loader here has so many
 AHEAD = 3
 CHANGED = -1.0  # no batch holds it
+WITHOUT = "which is made without `non_blocking=True`"
 
 # Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, such as one that
 # grades a class, the thread may get no processor in the shortest; a wrong answer is wrong in all three.
@@ -51,20 +52,17 @@ def _pin(tensor: torch.Tensor, trial) -> torch.Tensor:
     return tensor if trial.device.type in ("cpu", "mps") else tensor.pin_memory()
 
 
-def _make_batches(trial, count: int) -> list[torch.Tensor]:
-    """Return pinned batches, the last one smaller."""
-    batches = [trial.randn(4 - (seed == count - 1), 3, seed=seed, on="cpu") for seed in range(count)]
-    return [_pin(batch, trial) for batch in batches]
-
-
-def _make_large_batches(trial, parts: int, first: int = 1, size: int = SIZE) -> list:
-    """Return pinned batches, tensors or tuples, whose parts hold one number each, counted from `first`.
-
-    They have few rows, because an answer that takes a tensor for a tuple goes through the rows.
-    """
-    columns = (size if trial.device.type == "sim" else SIZE_ON_A_GPU) // 4
-    made = [_pin(torch.full((4, columns), float(first + n)), trial) for n in range(COUNT * parts)]
+def _make_batches(trial, count: int, parts: int = 1, first: int = 1, size: int = FEW) -> list:
+    """Return pinned batches, the last one smaller; each part holds one number, counted from `first`."""
+    # Few rows, because an answer that takes a tensor for a tuple goes through the rows.
+    rows = [4] * (count - 1) + [3]
+    made = [torch.full((rows[n // parts], size // 4), float(first + n)) for n in range(count * parts)]
+    made = [_pin(one, trial) for one in made]
     return made if parts == 1 else list(zip(*(made[part::parts] for part in range(parts)), strict=True))
+
+
+def _choose_size(trial, simulated: int) -> int:
+    return simulated if trial.device.type == "sim" else SIZE_ON_A_GPU
 
 
 def _list_parts(batch: object) -> tuple:
@@ -199,7 +197,7 @@ def _find_wrong(trial, parts: int, seconds: float, epochs: int) -> tuple[int, in
     # The first epoch on a GPU takes memory, which may take longer than a copy: it is not judged.
     for epoch in range(0 if trial.device.type == "sim" else -1, epochs):
         first = 1 + (epoch + 1) * COUNT * parts  # no number comes twice, so old ones are not right ones
-        batches[:] = _make_large_batches(trial, parts, first, FEW)
+        batches[:] = _make_batches(trial, COUNT, parts, first, _choose_size(trial, FEW))
         found: list = []
 
         def step(number: int, batch: object, first=first, found=found, changing=epoch == 2) -> None:
@@ -235,11 +233,14 @@ def no_race(trial):
 
 
 @Prefetcher.row("copies run while batches are worked on", only="accelerator")
-def overlapping(trial):
+def copies_overlap(trial):
     _require_streams(trial)
-    with trial.assumed(), _show_races(trial):
-        again(trial)
     for parts in (1, 2):
+        with trial.assumed(), _show_races(trial):
+            prefetcher, loader = _make_prefetcher(trial, _make_batches(trial, 4, parts))
+            for _ in ("in order", "in another order"):
+                _expect_batches(trial, prefetcher, loader.batches)
+                loader.batches.reverse()
         _expect_no_wait_of_the_host(trial, parts)
     for parts in (1, 2):
         _expect_early_copies(trial, parts)
@@ -247,43 +248,60 @@ def overlapping(trial):
 
 # The host asks whether a copy is under way by a change of the copy's source, which the copy takes along until
 # it has ended. No clock is read: on an H200 the time between two marks in an idle stream refused nine right
-# answers. One column is changed when the batch is given out, the other when an earlier batch is.
-ITS_OWN, AN_EARLIER = -1, -2
-WITHOUT = "which is made without `non_blocking=True`"
+# answers. The last column is changed when the batch is given out, the one before when an earlier batch is.
+AN_EARLIER, ITS_OWN = -2, -1
 
 
 def _last_row(batch: object) -> torch.Tensor:
     return _list_parts(batch)[-1][-1]
 
 
+def _find_changes(trial, prefetcher, loader, parts: int, seconds: float = 0.0) -> list[tuple[float, ...]]:
+    """Iterate, with so many seconds of work on each batch, and change the sources of copies meanwhile.
+
+    Return of each batch the number that it held, and what came of it in the column of each kind of change.
+    """
+    batches, found = loader.batches, []
+    batches[:] = _make_batches(trial, COUNT, parts, size=_choose_size(trial, SIZE))
+    work = Work(trial.device, lambda call: seconds)
+
+    def change_sources(number: int, batch: object) -> None:
+        _last_row(batches[number])[ITS_OWN] = CHANGED
+        if seconds:
+            # From the end of this wait on, the stream that computes could work on the batch.
+            torch.accelerator.current_stream(trial.device).record_event().synchronize()
+            for coming in batches[number + 1 : loader.taken]:
+                _last_row(coming)[AN_EARLIER] = CHANGED
+            work()
+            torch.accelerator.synchronize(trial.device)
+        found.append(_last_row(batch)[AN_EARLIER:].clone())
+
+    with _show_races(trial):
+        _iterate(trial, prefetcher, COUNT, change_sources)
+        torch.accelerator.synchronize(trial.device)
+        return [(_last_row(one)[0].item(), *got.tolist()) for one, got in zip(batches, found, strict=False)]
+
+
 def _expect_no_wait_of_the_host(trial, parts: int) -> None:
     """Expect copies that need no wait of the host, and batches that are given out while they are copied."""
-    batches, found = _make_large_batches(trial, parts), []
-    prefetcher, _ = _make_prefetcher(trial, batches)
+    prefetcher, loader = _make_prefetcher(
+        trial, _make_batches(trial, COUNT, parts, size=_choose_size(trial, SIZE))
+    )
     with watch() as log:
         _iterate(trial, prefetcher, COUNT, lambda number, batch: None)
     moved, waits = log.events.transfers, log.events.synchronizations
-    for told, events_found in (
+    for told, found in (
         ("a copy from pageable memory, not from the loader's pinned tensor", [c for c in moved if c.staged]),
         (f"the host waits for the copy, {WITHOUT}", [copy for copy in moved if copy.blocking]),
         ("the host waits for the device ({}), where only a stream has to", waits),
     ):
-        if events_found:
-            headline = f"copies and work took turns: {told.format(events_found[0].cause)}"
+        if found:
+            headline = f"copies and work took turns: {told.format(found[0].cause)}"
             asked = "copies from pinned memory, for which only a stream waits"
-            expect.fail(headline, asked, f"{events_found[0].line}")
-
-    def change_the_source(number: int, batch: object) -> None:
-        _last_row(batches[number])[ITS_OWN] = CHANGED
-        found.append((_last_row(batches[number])[0], _last_row(batch)[ITS_OWN].clone()))
-
+            expect.fail(headline, asked, f"{found[0].line}")
     for _ in TURNS:
-        batches[:] = _make_large_batches(trial, parts)
-        with _show_races(trial):
-            _iterate(trial, prefetcher, COUNT, change_the_source)
-            torch.accelerator.synchronize(trial.device)
-            if any(unchanged != there.item() for unchanged, there in found):
-                return
+        if any(own != held for held, _, own in _find_changes(trial, prefetcher, loader, parts)):
+            return
     expect.fail(
         "the host waited until each batch had arrived, and only a stream has to wait",
         "batches that are given out while they are still being copied",
@@ -293,23 +311,8 @@ def _expect_no_wait_of_the_host(trial, parts: int) -> None:
 
 def _expect_early_copies(trial, parts: int) -> None:
     """Expect batches that are there when asked for after work, and work that begins while copies run."""
-    batches: list = [None] * COUNT
-    prefetcher, loader = _make_prefetcher(trial, batches)
-    work, streams, late, overlapped = Work(trial.device, lambda call: LONG), set(), [], []
-
-    def change_sources(number: int, batch: object) -> None:
-        _last_row(batches[number])[ITS_OWN] = CHANGED
-        # From the end of this wait on, the stream that computes could work on the batch.
-        torch.accelerator.current_stream(trial.device).record_event().synchronize()
-        for coming in batches[number + 1 : loader.taken]:
-            _last_row(coming)[AN_EARLIER] = CHANGED
-        work()
-        torch.accelerator.synchronize(trial.device)
-        last = _last_row(batch)
-        if number and last[ITS_OWN].item() == CHANGED:
-            late.append(number)
-        if last[AN_EARLIER].item() == CHANGED:
-            overlapped.append(number)
+    prefetcher, loader = _make_prefetcher(trial, [])
+    streams, overlap = set(), False
 
     def note_stream(event: object) -> None:
         if isinstance(event, events.Transfer) and event.target == str(trial.device):
@@ -317,13 +320,13 @@ def _expect_early_copies(trial, parts: int) -> None:
 
     # A verdict on a busy machine must not be wrong: what is there at once in any of three epochs was early.
     for turn in TURNS:
-        batches[:] = _make_large_batches(trial, parts)
-        late.clear()
-        with _show_races(trial), clock.turns_of(turn), contextlib.ExitStack() as stack:
+        with clock.turns_of(turn), contextlib.ExitStack() as stack:
             stack.callback(events.observers.remove, note_stream)
             events.observers.append(note_stream)
-            _iterate(trial, prefetcher, COUNT, change_sources)
-        if overlapped and not late:
+            changes = _find_changes(trial, prefetcher, loader, parts, LONG)
+        late = [number for number, (*_, own) in enumerate(changes) if number and own == CHANGED]
+        overlap |= any(earlier == CHANGED for _, earlier, _ in changes)
+        if overlap and not late:
             return
     cause = "the stream that computes waits for the copy of the next batch as well"
     if streams == {torch.accelerator.current_stream(trial.device)}:
@@ -338,7 +341,7 @@ def _expect_early_copies(trial, parts: int) -> None:
 
 
 @Prefetcher.row("no batch's memory is reused while work reads it", only="accelerator")
-def kept_while_read(trial):
+def memory_is_kept(trial):
     _require_streams(trial)
     for parts in (1, 2):
         if overwritten := _find_wrong(trial, parts, LONG, 2):

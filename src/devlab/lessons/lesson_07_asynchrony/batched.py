@@ -20,7 +20,7 @@ batched = lesson.exercise(
 )
 
 
-def _looped(xs: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _multiply_in_a_loop(xs: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     wide = torch.promote_types(xs.dtype, torch.float32)
     return torch.stack([x @ w.to(wide) for x in xs.to(wide)]).to(xs.dtype)
 
@@ -39,7 +39,7 @@ def _expect_digits(got: torch.Tensor, wanted: torch.Tensor) -> None:
 
 
 def _expect_product(trial, xs: torch.Tensor, w: torch.Tensor, within: float = EXACT[torch.float32]) -> None:
-    got, wanted = trial.call(xs, w), _looped(xs.cpu(), w.cpu())
+    got, wanted = trial.call(xs, w), _multiply_in_a_loop(xs.cpu(), w.cpu())
     formed = isinstance(got, torch.Tensor) and not got.is_meta
     if formed and (got.shape, got.dtype) == (wanted.shape, wanted.dtype):
         _expect_digits(got, wanted)
@@ -57,7 +57,7 @@ def as_the_loop(trial):
     if cases.holds(trial.device, torch.float64):
         _expect_product(trial, xs.double() + 1e-9, w.double() - 1e-9, EXACT[torch.float64])
     given = [one.detach().requires_grad_() for one in (xs, w)]
-    ours = lambda one: _looped(one, w.cpu()), lambda one: _looped(xs.cpu(), one)
+    ours = lambda one: _multiply_in_a_loop(one, w.cpu()), lambda one: _multiply_in_a_loop(xs.cpu(), one)
     got = trial.call(*given)
     for leaf, name, loop in zip(given, ("xs", "w"), ours, strict=True):
         verbs.flows(got, leaf, loop, name, cut="the products have lost their graph", within=1e-2)

@@ -35,7 +35,7 @@ class _Work:
     """What one try makes: as long as it is alive, its memory is taken."""
 
 
-def _searched(trial, step: Callable[[int], object], limit: int) -> tuple[object, Called]:
+def _search(trial, step: Callable[[int], object], limit: int) -> tuple[object, Called]:
     """Call the answer with a step; raises Mismatch where it tries again and again."""
     tried = Called(step, "step", MOST_TRIES)
     try:
@@ -68,7 +68,7 @@ def _judge_search(
 ) -> tuple[_Memory, list[int]]:
     """Return what the search has left behind, and what it tried; `returns(work)` is what step returns."""
     memory, most = _Memory(room), min(room, limit)
-    got, tried = _searched(trial, lambda n: returns(memory.step(n)), limit)
+    got, tried = _search(trial, lambda n: returns(memory.step(n)), limit)
     if got is None and not room:
         expect.fail("None, where not even one sample fits", "0", "None")
     expect.kind(got, int, "an int", "the batch size")
@@ -120,7 +120,7 @@ def other_errors(trial):
             return n
 
         try:
-            got, _ = _searched(trial, step, 20)
+            got, _ = _search(trial, step, 20)
         except AnswerRaised as raised:
             if raised.error is not error:
                 raise
@@ -195,7 +195,7 @@ def really_runs_out(trial):
             return {"outputs": [piece() for _ in range(n // 2)], "inputs": first}
 
         before = module.memory_allocated(trial.device)
-        got, _ = _searched(trial, step, room + 6)
+        got, _ = _search(trial, step, room + 6)
         kept = module.memory_allocated(trial.device) - before
         expect.kind(got, int, "an int", "the batch size")
         if got != room:

@@ -34,12 +34,12 @@ FAULTS = {
 OTHERWISE = "that is not by how much reserved memory fell during the call"
 
 
-def _cache(device: torch.device) -> dict[str, torch.Tensor]:
+def _make_cache(device: torch.device) -> dict[str, torch.Tensor]:
     """Return three tensors, each so large that it has a segment of its own where gaps are filled."""
     return {name: floats(size // 4, device) for name, size in SIZES.items()}
 
 
-def _dropped(trial, cache: dict, key: object) -> object:
+def _let_it_drop(trial, cache: dict, key: object) -> object:
     """Return what the answer says, once it has taken the entry out of the dict."""
     got = trial.call(cache, key, trial.device, changes=True)
     if key in cache:
@@ -47,11 +47,11 @@ def _dropped(trial, cache: dict, key: object) -> object:
     return got
 
 
-def _released(trial, module, cache: dict, key: object, least: int) -> tuple[object, int]:
+def _let_it_release(trial, module, cache: dict, key: object, least: int) -> tuple[object, int]:
     """Return what the answer says, and by how much reserved memory fell, which is at least so many bytes."""
     tensor, holders = weakref.ref(cache[key]), []  # what holds the tensor as the cache is emptied
 
-    def emptied(empty: Callable) -> None:
+    def note_holder(empty: Callable) -> None:
         there = key in cache and cache[key] is tensor()
         holders.append("nothing" if tensor() is None else "the entry" if there else "a name")
         empty()
@@ -59,9 +59,9 @@ def _released(trial, module, cache: dict, key: object, least: int) -> tuple[obje
     before = module.memory_reserved(trial.device)
     with contextlib.ExitStack() as stack:
         for home in (module, torch.accelerator):
-            noted = partial(emptied, home.empty_cache)
+            noted = partial(note_holder, home.empty_cache)
             stack.enter_context(mock.patch.object(home, "empty_cache", noted))
-        got = _dropped(trial, cache, key)
+        got = _let_it_drop(trial, cache, key)
     fell = before - module.memory_reserved(trial.device)
     if fell < least:
         fault = next((words for holder, words in FAULTS.items() if holder in holders), NOT_EMPTIED)
@@ -79,7 +79,7 @@ def the_entry_is_gone(trial):
         cache |= {"the same": cache["b"], "equal": cache["b"].clone(), "0": floats(1000, trial.device)}
         for key in ("b", 0, ("layer", 2)):
             others = {other: value for other, value in cache.items() if other != key}
-            _dropped(trial, cache, key)
+            _let_it_drop(trial, cache, key)
             for other, value in others.items():
                 if cache.get(other) is not value:
                     headline = f"the entry {other!r} was lost or replaced"
@@ -91,27 +91,27 @@ def the_entry_is_gone(trial):
 @release.row("reserved memory falls", only="accelerator")
 def reserved_memory_falls(trial):
     with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
-        cache = _cache(trial.device)
+        cache = _make_cache(trial.device)
         for key in ("activations", "weights"):
-            _released(trial, module, cache, key, SIZES[key])
+            _let_it_release(trial, module, cache, key, SIZES[key])
         cache.clear()
 
 
 @release.row("it returns what the device got back", only="accelerator")
 def returns_what_was_given_back(trial):
     with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
-        cache = _cache(trial.device)
+        cache = _make_cache(trial.device)
         for key, spare in (("weights", 0), ("logits", 31 * MIB)):
             reserved = module.memory_reserved(trial.device)
             floats(spare // 4, trial.device)  # dies at once: in the cache when the answer is called
             before, allocated = module.memory_reserved(trial.device), module.memory_allocated(trial.device)
-            got, fell = _released(trial, module, cache, key, SIZES[key])
+            got, fell = _let_it_release(trial, module, cache, key, SIZES[key])
             freed = allocated - module.memory_allocated(trial.device)
             slips = {
                 "that is the tensor's size, not the fall of reserved memory": SIZES[key],
                 "that is the fall of allocated memory, not of reserved": freed,
                 "the difference has the wrong sign": -fell,
-                _alike(trial): 0,
+                _explain_zero(trial): 0,
                 # The first entry is smaller than its two neighbours, so an answer that gives what is left
                 # fails there. Later the same number may come of another mistake by chance.
                 "that is what is still reserved, and the task asks by how much it fell": (
@@ -129,7 +129,7 @@ def returns_what_was_given_back(trial):
 SAME = "0 bytes: both looks saw the same, and one belongs before the entry is dropped, one after emptying"
 
 
-def _alike(trial) -> str:
+def _explain_zero(trial) -> str:
     """Return what is wrong where two looks at the account saw the same."""
     return SAME if trial.device.index == current_index() else f"{SAME}, both at {trial.device}"
 
@@ -141,14 +141,15 @@ def shared_memory_stays(trial):
         cache = {"whole": x, "first": x[:1000]}
         del x
         for key, falls in (("whole", False), ("first", True)):
-            got, fell = _released(trial, module, cache, key, 13 * MIB if falls else 0)
+            got, fell = _let_it_release(trial, module, cache, key, 13 * MIB if falls else 0)
             held = "a view of the same memory lives on, so nothing was given back"
-            expect_bytes(got, fell, OTHERWISE if fell else held, {_alike(trial): 0 if fell else None})
+            expect_bytes(got, fell, OTHERWISE if fell else held, {_explain_zero(trial): 0 if fell else None})
 
 
 @release.row("of that device alone", only="accelerator")
 def of_that_device(trial):
     with books(trial) as module, verbs.current(trial.second()), gaps_filled(module, SMALLEST, trial.device):
-        got, fell = _released(trial, module, cache := _cache(trial.device), "logits", SIZES["logits"])
-        expect_bytes(got, fell, OTHERWISE, {_alike(trial): 0})
+        cache = _make_cache(trial.device)
+        got, fell = _let_it_release(trial, module, cache, "logits", SIZES["logits"])
+        expect_bytes(got, fell, OTHERWISE, {_explain_zero(trial): 0})
         cache.clear()

@@ -36,12 +36,12 @@ def _text(trial, x: torch.Tensor) -> str:
     return got
 
 
-def _said_dtypes(text: str) -> set[torch.dtype]:
+def _find_dtypes(text: str) -> set[torch.dtype]:
     words = re.findall(r"[a-z]+\d*", text.lower())
     return {DTYPES[word] for word in words if word in DTYPES}
 
 
-def _said_shapes(text: str, device: torch.device) -> set[tuple[int, ...]]:
+def _find_shapes(text: str, device: torch.device) -> set[tuple[int, ...]]:
     rest = text.replace(str(device), " ")
     found = [one for pattern in (NUMBERS, CROSSED, SPACED) for one in re.findall(pattern, rest)]
     shapes = {tuple(int(number) for number in re.findall(r"\d+", one)) for one in found}
@@ -53,11 +53,11 @@ def names_shape(trial):
     for seed, shape in enumerate([(4, 3), (7,), (2, 5, 3), (), (0, 6), (1, 11), (2, 3, 1, 4)]):
         x = trial.randn(math.prod(shape), seed=trial.seeds[seed % 3]).reshape(shape)
         got = _text(trial, x)
-        if shape not in _said_shapes(got, x.device):
+        if shape not in _find_shapes(got, x.device):
             asked = str(list(shape)).replace(" ", "")
             expect.fail(f"the shape {asked} is not in the text", asked, repr(got))
     got = _text(trial, trial.randn(5, 2).t())
-    if (2, 5) not in _said_shapes(got, trial.device):
+    if (2, 5) not in _find_shapes(got, trial.device):
         expect.fail("the shape of a transposed tensor is not in the text", "[2, 5]", repr(got))
 
 
@@ -66,7 +66,7 @@ def names_dtype(trial):
     dtypes = [dtype for dtype in SHORT_DTYPES if dtype is not torch.float64]
     for dtype in dtypes + [torch.float64] * cases.holds(trial.device, torch.float64):
         got = _text(trial, trial.randint(0, 2, (3, 2), seed=trial.seeds[0]).to(dtype))
-        said = _said_dtypes(got)
+        said = _find_dtypes(got)
         if dtype not in said:
             expect.fail(f"the dtype {dtype} is not in the text", str(dtype), repr(got))
         if said != {dtype}:

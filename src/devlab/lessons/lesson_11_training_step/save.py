@@ -34,7 +34,7 @@ DATA = "more than data"
 NEWEST_READ = 3  # the newest pickle protocol that weights_only=True reads; torch.save writes 2 by itself
 
 
-def _saved(trial, model: nn.Module, path: str | Path) -> Mapping:
+def _save_and_read(trial, model: nn.Module, path: str | Path) -> Mapping:
     """Let the answer save, and return what the file holds; Mismatch where it cannot be read as data."""
     trial.call(model, path)
     if not Path(path).is_file():
@@ -90,7 +90,7 @@ def holds_the_state_dict(trial):
                 model.head = model.body[3]  # one layer under two names
             wanted = {name: tensor.cpu().clone() for name, tensor in model.state_dict().items()}
             path = Path(folder) / f"model {seed}.{'ckpt' if as_text else 'pt'}"
-            held = _saved(trial, model, str(path) if as_text else path)
+            held = _save_and_read(trial, model, str(path) if as_text else path)
             _expect_names(held, wanted)
             for name, right in wanted.items():
                 expect.tensor(held[name], right, CPU, f"{name} in the file")
@@ -131,7 +131,7 @@ def model_untouched(trial):
             parameter.grad = torch.ones_like(parameter)
         held = holdings(model)
         with tempfile.TemporaryDirectory() as folder:
-            _saved(trial, model, str(Path(folder) / "m"))
+            _save_and_read(trial, model, str(Path(folder) / "m"))
         now = changed(held, model)
         if model.table.device != trial.device:
             expect.fail(f"the model was moved to {model.table.device}", f"a model on {trial.device}", model)
@@ -162,7 +162,7 @@ def saved_again(trial):
             model.register_buffer(f"more{more}", torch.ones(more))
             before = path.read_bytes() if path.is_file() else b""
             try:
-                held = _saved(trial, model, path)
+                held = _save_and_read(trial, model, path)
             except expect.Mismatch as found:
                 if before and path.is_file() and path.read_bytes().startswith(before):
                     headline = "the second file was written behind the first: it replaces the first one"

@@ -72,7 +72,7 @@ def _plain(seed: int) -> nn.Sequential:
     )
 
 
-def _made(trial, block: nn.Module) -> tuple[nn.Module, nn.Module]:
+def _make_model(trial, block: nn.Module) -> tuple[nn.Module, nn.Module]:
     """Return what the answer's class makes of a block on the trial's device, and a copy of that block."""
     ours = copy.deepcopy(block.to(trial.device))
     got = trial.call(block)
@@ -118,7 +118,7 @@ def _expect_gradients(block: nn.Module, ours: nn.Module, within: float = 1e-3) -
 @Checkpointed.row("the block's results and gradients")
 def results_and_gradients(trial):
     block = _plain(trial.seeds[0])
-    (module, _), asked = _made(trial, block), "self.block = block, which registers it"
+    (module, _), asked = _make_model(trial, block), "self.block = block, which registers it"
     if {id(one) for one in module.parameters()} != {id(one) for one in block.parameters()}:
         expect.fail("the block's parameters are not the module's", asked, module)
     if all(one is not block for one in module.modules()):
@@ -135,7 +135,7 @@ def input_without_grad(trial):
 
 def _expect_as_the_block(trial, seed: int, x: torch.Tensor) -> None:
     """Expect the results and gradients of a block of this seed."""
-    module, ours = _made(trial, block := _plain(seed))
+    module, ours = _make_model(trial, block := _plain(seed))
     held = x.detach().clone().requires_grad_(x.requires_grad)
     wanted, got = ours(held), _run(trial, module, x)
     expect.tensor(got, wanted, trial.device, within=1e-4)
@@ -151,7 +151,7 @@ def _expect_as_the_block(trial, seed: int, x: torch.Tensor) -> None:
 @Checkpointed.row("activations computed twice, not kept")
 def not_kept(trial):
     for where, training in (("", True), (" in evaluation mode", False), (ASKS_NONE, True)):
-        module, _ = _made(trial, block := _plain(trial.seeds[0]))
+        module, _ = _make_model(trial, block := _plain(trial.seeds[0]))
         module.train(training)
         x, runs = trial.randn(50, WIDTH, seed=trial.seeds[0]).requires_grad_(where != ASKS_NONE), []
         block[0].register_forward_pre_hook(lambda *_, runs=runs: runs.append(1))
@@ -170,7 +170,7 @@ def lower_peak(trial):
     if not hasattr(memory, "reset_peak_memory_stats"):
         raise Skip(f"PyTorch keeps no peak of {trial.device.type}")
     blocks, peaks = [_plain(trial.seeds[0]) for _ in range(3)], []
-    chain = nn.Sequential(*(_made(trial, block)[0] for block in blocks))
+    chain = nn.Sequential(*(_make_model(trial, block)[0] for block in blocks))
     with undisturbed():
         for one in (nn.Sequential(*blocks), chain):
             for parameter in one.parameters():
@@ -195,7 +195,7 @@ def random_numbers(trial):
         raise Skip("PyTorch's checkpoint keeps no random numbers of mps")
     for seed in trial.seeds:
         x = trial.randn(40, WIDTH, seed=seed).requires_grad_()
-        module, _ = _made(trial, nn.Sequential(nn.Dropout(0.5), nn.Identity()))
+        module, _ = _make_model(trial, nn.Sequential(nn.Dropout(0.5), nn.Identity()))
         once, got = (_run(trial, module, x) for _ in range(2))
         if bool((got != 0).all()):
             expect.fail("nothing was dropped: the block ran in another mode", "the block's own mode", got)
@@ -214,7 +214,7 @@ def random_numbers(trial):
 @Checkpointed.row("arguments by name, several results")
 def arguments(trial):
     seed_generators(trial.seeds[0])
-    module, ours = _made(trial, block := Scaled())
+    module, ours = _make_model(trial, block := Scaled())
     random = [trial.randn(6, WIDTH, seed=seed) for seed in trial.seeds]
     names = "left", "shift", "mask"
     cases = [(2, {}, random[:2]), (2, {"gain": 0.3}, random[:2]), (2, {"gain": 0.5}, random), (0, {}, random)]
@@ -240,7 +240,7 @@ def buffers_once(trial):
     seed_generators(trial.seeds[1])
     seen = nn.Sequential(nn.Sequential(Seen()), nn.Tanh())
     block = nn.Sequential(nn.Linear(WIDTH, 6), nn.BatchNorm1d(6), seen, nn.Linear(6, 4))
-    (module, ours), changed = _made(trial, block), []
+    (module, ours), changed = _make_model(trial, block), []
 
     def keep_mode(norm: nn.Module, _: tuple) -> None:
         # A second run in the other mode may end the process, where PyTorch was told to compare nothing.
@@ -287,7 +287,7 @@ def _expect_buffers(block: nn.Module, ours: nn.Module) -> None:
 
 @Checkpointed.row("without gradients as with them")
 def without_gradients(trial):
-    module, ours = _made(trial, block := _plain(trial.seeds[1]))
+    module, ours = _make_model(trial, block := _plain(trial.seeds[1]))
     x = trial.randn(5, WIDTH, seed=trial.seeds[0])
     for training in (True, False):
         module.train(training)

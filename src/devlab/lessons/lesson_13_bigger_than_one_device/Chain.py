@@ -27,7 +27,7 @@ Chain = lesson.exercise(
 WITHIN = 1e-4
 
 
-def _layers(seed: int) -> list[nn.Module]:
+def _make_layers(seed: int) -> list[nn.Module]:
     """Return five small layers on the CPU: two with parameters, one with buffers alone, two with neither.
 
     The layer with buffers is in evaluation mode, and the bias of the first is frozen.
@@ -40,16 +40,16 @@ def _layers(seed: int) -> list[nn.Module]:
     return [first, nn.Tanh(), norm.eval(), nn.Flatten(), nn.Linear(7, 3)]
 
 
-def _placements(trial) -> list[list[torch.device]]:
+def _list_placements(trial) -> list[list[torch.device]]:
     """Return placements of the five layers on two devices: in two parts, there and back, and in one place."""
     one, other = trial.device, trial.other()
     both_ways = [other, other, one, one, other], [one, one, one, other, other]
     return [*both_ways, [one, other, one, other, one], [other] * 5]
 
 
-def _made(trial, placement: list[torch.device], seed: int) -> tuple[nn.Module, nn.Sequential]:
+def _make_models(trial, placement: list[torch.device], seed: int) -> tuple[nn.Module, nn.Sequential]:
     """Return the answer's model, and a reference of the same layers that stays on the CPU."""
-    layers = _layers(seed)
+    layers = _make_layers(seed)
     reference = nn.Sequential(*map(copy.deepcopy, layers))
     model = trial.call(layers, placement, changes=True)
     expect.module(model, "Chain", "what Chain(layers, placement) makes")
@@ -62,9 +62,9 @@ def _run(trial, model: nn.Module, x: torch.Tensor, log=None) -> torch.Tensor:
 
 @Chain.row("the layers' output, on the last layer's device")
 def right_output(trial):
-    for placement in _placements(trial):
+    for placement in _list_placements(trial):
         for seed, start in zip(trial.seeds, cases.places(trial), strict=False):
-            model, reference = _made(trial, placement, seed)
+            model, reference = _make_models(trial, placement, seed)
             x = trial.randn(4, 5, seed=seed, on=start)
             what = f"the output for x on {start}"
             got = _run(trial, model, x, log := watch())
@@ -85,8 +85,8 @@ def _expect_arrived(log: Log, got: object, wanted: torch.Tensor) -> None:
 
 @Chain.row("each layer lives where the placement says")
 def layers_in_place(trial):
-    for placement in _placements(trial):
-        model, reference = _made(trial, placement, trial.seeds[0])
+    for placement in _list_placements(trial):
+        model, reference = _make_models(trial, placement, trial.seeds[0])
         tensors = [*model.parameters(), *model.buffers()]
         count = len([*reference.parameters(), *reference.buffers()])
         if len(tensors) < count:
@@ -121,8 +121,8 @@ def _expect_state(model: nn.Module, reference: nn.Module, what: str) -> None:
 
 @Chain.row("a transfer only where the device changes")
 def transfers_where_it_changes(trial):
-    for placement in _placements(trial):
-        model, _ = _made(trial, placement, trial.seeds[1])
+    for placement in _list_placements(trial):
+        model, _ = _make_models(trial, placement, trial.seeds[1])
         _run(trial, model, trial.randn(4, 5, on=placement[0]))  # what happens only once has happened
         for start in cases.places(trial):
             way = [start, *placement]
@@ -141,8 +141,8 @@ def transfers_where_it_changes(trial):
 
 @Chain.row("gradients flow back through all of it, to x")
 def gradients_flow(trial):
-    for placement in _placements(trial):
-        model, reference = _made(trial, placement, trial.seeds[1])
+    for placement in _list_placements(trial):
+        model, reference = _make_models(trial, placement, trial.seeds[1])
         x = trial.randn(4, 5, seed=trial.seeds[0]).requires_grad_()
         verbs.flows(_run(trial, model, x), x, reference, cut="the output has lost its graph")
         verbs.pull(reference(x.detach().cpu()))

@@ -99,10 +99,14 @@ def _copy_state(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def _make_real(trial, seed: int, device: torch.device) -> tuple[nn.Module, nn.Module, _Build]:
+def _make_real(
+    trial, seed: int, device: torch.device, half: bool = False
+) -> tuple[nn.Module, nn.Module, _Build]:
     """Return what the answer makes, what it is to be, and the probe that built it."""
     build, wanted = _Build(), _make_trained(seed)
-    model = trial.call(build, _copy_state(wanted), device)
+    state = _copy_state(wanted.half() if half else wanted)
+    wanted.float()
+    model = trial.call(build, state, device)
     expect.kind(model, nn.Module, "an nn.Module", "what is returned")
     return model, wanted, build
 
@@ -114,8 +118,9 @@ def _list_places(trial) -> list[torch.device]:
 @materialize.row(VALUES)
 def values_on_the_device(trial):
     ranks.wake()  # the exercise after this one needs processes that take seconds to start
-    for seed, device in zip(trial.seeds, _list_places(trial), strict=False):
-        model, wanted, _ = _make_real(trial, seed, device)
+    places = [*_list_places(trial), trial.device]
+    for number, (seed, device) in enumerate(zip(trial.seeds, places, strict=False)):
+        model, wanted, _ = _make_real(trial, seed, device, half=number == len(places) - 1)
         got = model.state_dict()
         for name, right in wanted.state_dict().items():
             if name not in got:
@@ -200,6 +205,9 @@ def built_on_meta(trial):
         place = place or places[0]
         headline = f"the model was built on {place}: its parameters took memory and were filled for nothing"
         expect.fail(headline, 'build() inside `with torch.device("meta"):`', f"built on {', '.join(places)}")
+    if len(places) > 2:
+        asked = "once on the meta device, and once more on the CPU for the buffers that state lacks"
+        expect.fail(f"build() was called {len(places)} times", asked, f"built on {', '.join(places)}")
     if model.encode.filled or model.decode.filled:
         headline = "the model was filled with random numbers before it got the values of state"
         expect.fail(headline, "the values of state alone", "reset_parameters() where the memory is there")

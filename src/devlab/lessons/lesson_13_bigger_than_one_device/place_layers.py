@@ -25,7 +25,7 @@ place_layers = lesson.exercise(
 Sizes = Sequence[int]
 
 
-def _placed(sizes: Sizes, budgets: Sizes) -> list[int] | int:
+def _place(sizes: Sizes, budgets: Sizes) -> list[int] | int:
     """Return the placement, or the number of the layer that does not fit.
 
     Another road than most answers take: each device in turn takes as many layers as it holds.
@@ -38,11 +38,11 @@ def _placed(sizes: Sizes, budgets: Sizes) -> list[int] | int:
     return found if len(found) == len(sizes) else len(found)
 
 
-def _strictly(sizes: Sizes, budgets: Sizes) -> list[int] | int:
-    return _placed([2 * size + (size > 0) for size in sizes], [2 * budget for budget in budgets])
+def _place_strictly(sizes: Sizes, budgets: Sizes) -> list[int] | int:
+    return _place([2 * size + (size > 0) for size in sizes], [2 * budget for budget in budgets])
 
 
-def _each_alone(sizes: Sizes, budgets: Sizes) -> list[int]:
+def _place_each_alone(sizes: Sizes, budgets: Sizes) -> list[int]:
     device, found = 0, []
     for size in sizes:
         while size > budgets[device]:
@@ -61,15 +61,15 @@ SLIPS: dict[str, Callable[[Sizes, Sizes], object]] = {
         number % len(budgets) for number in range(len(sizes))
     ],
     "devices are counted from 1, and the first one is number 0": lambda sizes, budgets: [
-        device + 1 for device in _placed(sizes, budgets)
+        device + 1 for device in _place(sizes, budgets)
     ],
-    "a layer that fills a device to the last byte fits, and was sent on": _strictly,
-    "each layer is compared with the whole budget, and not with what is left of it": _each_alone,
+    "a layer that fills a device to the last byte fits, and was sent on": _place_strictly,
+    "each layer is compared with the whole budget, and not with what is left of it": _place_each_alone,
 }
 
 
 def _expect(trial, sizes: list[int], budgets: list[int]) -> None:
-    got, wanted = trial.call(sizes, budgets), _placed(sizes, budgets)
+    got, wanted = trial.call(sizes, budgets), _place(sizes, budgets)
     expect.kind(got, list, "a list", "the answer")
     for item in got:
         expect.kind(item, int, "an int", "an item of the list")
@@ -122,7 +122,7 @@ def names_the_layer(trial):
     cases += [([5, 50, 40], [48, 60])]  # only an earlier device has room
     cases += [([30, 20, 90], [40]), ([11], [])]  # the first of two that do not fit; no device at all
     for sizes, budgets in cases:
-        number = _placed(sizes, budgets)
+        number = _place(sizes, budgets)
         missing = f"the error does not name layer {number}, counted from 0"
         verbs.raises(
             trial,
