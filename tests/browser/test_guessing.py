@@ -95,3 +95,17 @@ def test_the_answers_of_a_stored_lesson_are_folded_until_the_cell_runs(server, p
     output = told.locator(".jp-Cell-outputArea")
     expect(output).to_be_visible()
     expect(output).to_contain_text("✗ You said “about 2 times”. The answer is “about 20 times”.")
+
+
+def test_a_number_out_of_range_is_answered_and_not_changed_in_silence(server, page):
+    """What was typed stays until the reader has read why it cannot be."""
+    server.write("numbers.ipynb", "import devlab", "devlab.explore.pipeline()")
+    notebook = Notebook(page, "numbers.ipynb")
+    notebook.run("import devlab")
+    notebook.run("explore.pipeline")
+    cell = notebook.cell("explore.pipeline")
+    number = cell.get_by_role("spinbutton").first
+    number.fill("12345")
+    number.press("Enter")
+    expect(cell.locator(".caption")).to_contain_text("is a whole number from")
+    expect(cell.locator(".caption")).to_contain_text("not 12345")
