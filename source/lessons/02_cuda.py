@@ -491,6 +491,7 @@ print("layer.bias  ", layer.bias.device)
 # | `tensors` in `cat` | one of the list, in `cat` or `stack` |
 # | **indices** should be either on cpu or on the same device as the indexed tensor | `x[i]`, with i on an accelerator and x elsewhere |
 # | *Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same* | a `Conv2d` that stayed on the CPU, and pictures on the GPU |
+# | *Tensor device mismatch*, then the first form as its *Explanation* | the line that stands below *from user code*, in a function under `torch.compile` |
 # | `weight` in `slow_conv2d_forward` | a `Conv2d` on the GPU, and pictures that stayed on the CPU |
 #
 # `devlab.explain` takes the same three steps and then guesses what you meant:
