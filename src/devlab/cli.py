@@ -174,7 +174,7 @@ def _course(arguments: argparse.Namespace) -> int:
 
     try:
         layout = course.lay_out(Path(arguments.folder), arguments.lessons, arguments.marks)
-    except course.CourseError as problem:
+    except (OSError, course.CourseError) as problem:
         print(problem, file=sys.stderr)
         return 1
     print(layout.text())
@@ -183,7 +183,7 @@ def _course(arguments: argparse.Namespace) -> int:
         for assignment in layout.assignments if asked else ():
             try:
                 print(f"made {make(layout.folder, assignment)}")
-            except course.CourseError as problem:
+            except (OSError, course.CourseError) as problem:
                 print(problem, file=sys.stderr)
                 status = 1
     return status
@@ -201,7 +201,7 @@ def _collect(arguments: argparse.Namespace) -> int:
         return 1
     try:
         found = collect(paths, course.handouts_of(folder))
-    except course.CourseError as problem:
+    except (OSError, course.CourseError) as problem:
         print(problem, file=sys.stderr)
         return 1
     listed = write(found, folder)

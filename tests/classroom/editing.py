@@ -193,9 +193,30 @@ def dress(notebook, name, rng):
         cell["source"] = rng.choice([said, said.replace("\n", "\r\n"), said.splitlines(keepends=True)])
 
 
+ASIDES = (
+    "files = !ls\nmany = len(files)\n",
+    "here = %pwd\nimport os\nassert os.path.exists(here)\n",
+    "%timeit -n 1 -r 1 \\\n  sum(range(9))\n!ls \\\n  -la\n",
+    "took = %timeit -o -q -n 1 -r 1 sum(range(9))\nassert took.best >= 0\n",
+    'seven = (7\n% 8)\nwords = """\n%s\n!ls\nwhy?\n"""\n%who\n',
+    "import asyncio\nasync def later():\n    return 3\nassert await asyncio.create_task(later()) == 3\n",
+    "from functools import partial\nprint = partial(print, flush=True)\n",
+    "import torch\nold = torch.Tensor.__repr__\ntorch.Tensor.__repr__ = lambda self: 'one ' + old(self)\n",
+    "import gc, torch\nmany = sum(isinstance(one, torch.Tensor) for one in gc.get_objects())\n",
+)
+
+
+def live_in_ipython(notebook, name, rng):
+    """Write around the answer what a notebook allows: magics with values, commands, tasks, patches."""
+    place = task(notebook, name)
+    if place >= 0:
+        cell = notebook["cells"][place]
+        cell["source"] = rng.choice(ASIDES) + text(cell)
+
+
 # Edits after which the answer is all there: one of them alone costs nothing.
 HARMLESS = (split, split_thrice, retype, copy_below, keep_the_stub, paste_the_stub, delete_check, unmark)
-HARMLESS += (try_out, dress)
+HARMLESS += (try_out, dress, live_in_ipython, live_in_ipython)
 CELLS: tuple[Edit, ...] = (*HARMLESS, split_anywhere, move, extract, merge_with_check, merge_with_above)
 
 

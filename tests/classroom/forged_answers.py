@@ -214,6 +214,20 @@ HIDDEN = {
         "time.sleep(60)",
         "killed",
     ),
+    "many sockets": first(
+        "import socket, time\nheld = [socket.socketpair() for _ in range(60)]\ntime.sleep(60)", "killed"
+    ),
+    "large buffers in sockets": first(
+        "import socket, time\n"
+        "held = [socket.socketpair() for _ in range(60)]\n"
+        "for one, _ in held:\n"
+        "    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)\n"
+        "    one.setblocking(False)\n"
+        "    try:\n"
+        "        while True: one.send(b'x' * 65536)\n"
+        "    except BlockingIOError: pass\n"
+        "time.sleep(60)"
+    ),
     "many small deleted files": first(
         SHARED + "held = []\n"
         "for n in range(200):\n"

@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with end_like_ctrl_c():
             write(graded, out, len(waiting) + len(found.problems))
+    except OSError as problem:
+        return _stop(f"{out} cannot be written: {problem}")
     except grade.EngineError as problem:
         why = str(problem).removesuffix(".")
         return _stop(f"Grading stopped: {why}. What is finished is in {out}; run it again to go on.")

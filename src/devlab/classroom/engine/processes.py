@@ -182,14 +182,8 @@ def _whole(name: str, value: str) -> str:
 
 def receive(stream) -> dict | None:
     """Read one message, None at the end."""
-    text = whole(stream)
-    return None if text is None else json.loads(text)
-
-
-def whole(stream) -> bytes | None:
-    """Read one message as it came, None at the end."""
     head = _exactly(stream, 4)
-    return _exactly(stream, struct.unpack(">I", head)[0]) if len(head) == 4 else None
+    return json.loads(_exactly(stream, struct.unpack(">I", head)[0])) if len(head) == 4 else None
 
 
 def _exactly(stream, size: int) -> bytes:

@@ -21,8 +21,8 @@ NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom
 # What devlab has of these is put back before each exercise alone.
 OWN = ("devlab.learner", "devlab.devices", "devlab.sim", "devlab.watching", "devlab.explaining")
 OWN += ("devlab.classroom.engine",)
-MOVES = frozenset({"Storage"})  # torch.Storage follows the default dtype, which is a notebook's to set
-COUNTED = frozenset({"apply_", "map_"})  # rows put counters in the place of these two methods of a tensor
+# Rows put counters in the place of these two methods of a tensor; torch.Storage follows the default dtype.
+COUNTED, MOVES = frozenset({"apply_", "map_"}), frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
 # A student's class that defines one of these methods decides what its objects equal, or their type.
@@ -76,15 +76,13 @@ class Names:
     def find_exchanged(self) -> list[Exchanged]:
         """Return the names that stand for something else than they did."""
         now = self._read_numbers()
-        if (
-            now is not None and now == self._settled
-        ):  # to join the numbers' bytes is quicker than to read each
+        if now is not None and now == self._settled:  # quicker than to read each number
             return []
         before, found = self._settled, []
         for at, place in enumerate(self.places):
             number = slice(8 * at, 8 * at + 8)
             if before is None or now[number] != before[number]:
-                found += () if _is_whole(*place) else _compare(*place)
+                found += _compare(*place)
         self._settled = None if found else now  # what was found is looked for until it is put back
         return found
 
@@ -92,13 +90,10 @@ class Names:
         return None if self._numbers is None else b"".join(self._numbers)
 
 
-def _is_whole(place: str, owner: object, space, held: dict, new: frozenset) -> bool:
-    """Tell whether all names stand for what they did: quick, where no version numbers tell."""
-    return all(map(is_, map(space.get, held), held.values())) and new.isdisjoint(space)
-
-
 def _compare(place: str, owner: object, space, held: dict, new: frozenset) -> Iterator[Exchanged]:
     """Yield what was exchanged in a place: by `is`, since an object that equals everything must not pass."""
+    if all(map(is_, map(space.get, held), held.values())) and new.isdisjoint(space):  # quick, in C
+        return
     for name, value in held.items():
         if space.get(name, GONE) is not value:
             yield place, owner, name, value
@@ -132,33 +127,14 @@ class Seal:
         modules = {name: one for name, one in sys.modules.items() if name.startswith("devlab.")}
         runs = {name: one for name, one in modules.items() if name.startswith(near)}
         rest = {name: one for name, one in modules.items() if name.startswith(OWN) and name not in runs}
-        classes = {f"{one.__module__}.{one.__qualname__}": one for one in PLAIN}
-        called = [
-            (
-                place,
-                sys.modules[place],
-                {
-                    name: one
-                    for name, one in vars(sys.modules[place]).items()
-                    if isinstance(one, CALLABLE) and name not in MOVES
-                },
-            )
-            for place in CALLED
-        ]
-        self.near = Names(
-            [*_places(runs), *((name, one, _fixed(one)) for name, one in classes.items()), *called]
-        )
-        self.rest = Names(_places(rest))
+        near = [*_places(runs), *((one.__qualname__, one, _fixed(one)) for one in PLAIN)]
+        near += ((name, sys.modules[name], _fixed(sys.modules[name], CALLABLE)) for name in CALLED)
+        self.near, self.rest = Names(near), Names(_places(rest))
+        places = self.near.places + self.rest.places
+        held = [function_in(value) for _, _, _, held, _ in places for value in held.values()]
+        self.functions = [one for one in held if one]
         self.rows = [one.rows for one in self.exercises]  # tuples of tuples: none of them can change
         self.known = _all_classes()
-
-    @property
-    def functions(self) -> list[types.FunctionType]:
-        """Return the functions that are sealed."""
-        held = [
-            value for names in (self.near, self.rest) for place in names.places for value in place[3].values()
-        ]
-        return [one for one in map(function_in, held) if one]
 
     def find_exchanged(self) -> list[Exchanged]:
         """Return all that was exchanged."""
@@ -187,9 +163,7 @@ class Seal:
             decides = any(key in vars(one) for one in own for key in EQUALS)
             generated = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields")
             if (decides and not generated) or issubclass(kind, VALUES):
-                headline = (
-                    f"the result is of the class {kind.__name__}, which decides for itself what it equals"
-                )
+                headline = f"the result is of {kind.__name__}, a class that decides for itself what it equals"
                 raise Mismatch(headline, "a value of one of Python's or PyTorch's classes", kind.__name__)
         if depth < 3 and isinstance(value, tuple | list | dict):
             for one in list(value.values() if isinstance(value, dict) else value)[:100]:
@@ -224,11 +198,18 @@ def _places(modules: dict[str, types.ModuleType]) -> Iterator[tuple[str, object,
                 yield f"{place}.{name}", value, value.copy()
 
 
-def _fixed(owner: object) -> dict[str, object]:
-    """Return what stands for the same all the time in a module or class of devlab's: functions, constants."""
-    # Cached functions count in devlab alone: a pretended machine replaces torch.get_device_module.
-    kinds = (*CALLABLE, functools._lru_cache_wrapper)
-    return {name: one for name, one in list(vars(owner).items()) if isinstance(one, kinds) or name.isupper()}
+# Cached functions count in devlab alone: a pretended machine replaces torch.get_device_module.
+OURS = (*CALLABLE, functools._lru_cache_wrapper)
+
+
+def _fixed(owner: object, kinds: tuple = OURS) -> dict[str, object]:
+    """Return what stands for the same all the time in a module or a class: functions, and constants."""
+    names = vars(owner).copy()
+    return {
+        name: one
+        for name, one in names.items()
+        if name not in MOVES and (isinstance(one, kinds) or (name.isupper() and kinds is OURS))
+    }
 
 
 def function_in(value: object) -> types.FunctionType | None:

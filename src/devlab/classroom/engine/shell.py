@@ -113,15 +113,8 @@ def _scan(line: str, depth: int, quote: str) -> tuple[int, str]:
         depth = max(0, depth + (piece in "([{") - (piece in ")]}"))
 
 
-class Lines(list):
-    """The lines that a command printed; `n` is all of them as one text."""
-
-    @property
-    def n(self) -> str:
-        """Return the lines as one text."""
-        return "\n".join(self)
-
-
+# The lines that a command printed; `n` is all of them as one text.
+Lines = type("Lines", (list,), {"n": property("\n".join)})
 # What these do is shown and not run, or is no work of Python's.
 SHOWN = frozenset({"html", "HTML", "latex", "markdown", "javascript", "js", "svg", "SVG", "perl", "ruby"})
 TIMED = frozenset({"time", "timeit", "prun", "memit"})

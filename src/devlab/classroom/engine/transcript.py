@@ -92,11 +92,7 @@ def write(value: object, given: list | None = None) -> list:
 
 
 def as_json(written: object) -> str:
-    """Return what was written as JSON; data is bytes until then.
-
-    >>> as_json(write(b"four"))
-    '["bytes", "Zm91cg=="]'
-    """
+    """Return what was written as JSON; data is bytes until then."""
     return json.dumps(written, default=bytes.decode)
 
 
@@ -168,7 +164,11 @@ def _tensor(value: torch.Tensor, given: list) -> list:
                     return ["opaque", "Tensor"]
                 offset = value.storage_offset()
                 return ["view", place, NAMES[value.dtype], shape, stride, offset, value.requires_grad]
-        elif type(one) is numpy.ndarray and _has_numpy(value) and _meet(one, value.detach().numpy()):
+        elif (
+            type(one) is numpy.ndarray
+            and _has_numpy(value)
+            and numpy.may_share_memory(one, value.detach().numpy())
+        ):
             return ["opaque", "Tensor"]
     data, on_cpu = b"", value.is_cpu
     if memory:
@@ -229,7 +229,7 @@ def _make_view(given: list, place: int, dtype: str, shape: list, stride: list, o
 def _array(value, given: list) -> list:
     name = "array" if isinstance(value, numpy.ndarray) else "number"
     shared = name == "array" and any(
-        _meet(value, one if isinstance(one, numpy.ndarray) else one.detach().numpy())
+        numpy.may_share_memory(value, one if isinstance(one, numpy.ndarray) else one.detach().numpy())
         for one in given
         if isinstance(one, numpy.ndarray) or _has_numpy(one)
     )
@@ -239,10 +239,7 @@ def _array(value, given: list) -> list:
     return [name, value.dtype.str, list(value.shape), list(value.strides), bool(value.flags.writeable), data]
 
 
-def _meet(one: numpy.ndarray, other: numpy.ndarray) -> bool:
-    return numpy.may_share_memory(one, other)  # by their bounds: exact answers can take forever
-
-
+# NumPy compares memory by its bounds: exact answers can take forever.
 def _has_numpy(value: object) -> bool:
     return type(value) is torch.Tensor and value.is_cpu and value.dtype in NUMPYS
 
