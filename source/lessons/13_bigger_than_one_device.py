@@ -287,6 +287,7 @@ guess = devlab.predict(
 
 # %% facts=["Q5"]
 HANG = """
+import json
 from torch._C import _distributed_c10d as c10d
 
 done = __file__ + ".done"
@@ -297,9 +298,7 @@ both = dist.new_group(timeout=datetime.timedelta(seconds=1))  # the same two ran
 
 def recorded():
     "What the flight recorder of this process has: the last collectives, in order."
-    import pickle
-
-    entries = pickle.loads(c10d._dump_fr_trace())["entries"]
+    entries = json.loads(c10d._dump_fr_trace_json())["entries"]
     return [f"{entry['profiling_name']} {entry['input_sizes'][0]}" for entry in entries if entry["input_sizes"]]
 
 
@@ -318,7 +317,7 @@ else:
     while not os.path.exists(done):
         time.sleep(0.05)
     print("rank 1 was busy elsewhere, and has noticed nothing")
-if hasattr(c10d, "_dump_fr_trace"):
+if hasattr(c10d, "_dump_fr_trace_json"):
     print(f"   flight recorder of rank {rank}:", recorded())
 
 sys.stdout.flush()
@@ -420,6 +419,7 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 mesh = init_device_mesh("cpu", (world_size,))  # the processes, in one row
 
@@ -457,10 +457,18 @@ held = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
 dcp.load(held, checkpoint_id=folder)  # fills the tensors in place
 set_state_dict(model, optimizer, model_state_dict=held["model"], optim_state_dict=held["optimizer"])
 print("   loaded as saved:", torch.equal(model[0].weight.to_local(), weight.to_local()))
+
+# Another way to divide: half of the outputs of one layer, and half of the inputs of the next.
+layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+x = torch.randn(3, 8)
+whole = layers(x)
+parallelize_module(layers, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+held = tuple(layers[0].weight.to_local().shape)
+print("   within a layer: holds", held, "- the same result:", torch.allclose(layers(x), whole, atol=1e-6))
 dist.destroy_process_group()
 """
 said = devlab.launch(BEGIN + SHARD, 2)
-halves = said[0].count("(8, 8)")  # of values, gradient and momentum
+halves = said[0].partition("within")[0].count("(8, 8)")  # of values, gradient and momentum
 guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of the weight, 8 of its momentum"))
 
 # %% [markdown] facts=["Q7"]
@@ -477,32 +485,14 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 #
 # `mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16)` gathers and computes in 16 bits and keeps
 # float32 in the parts; `offload_policy=CPUOffloadPolicy()` keeps the parts on the CPU. And where one layer's
-# weight is too large, **tensor parallelism** divides the product itself:
-
-# %% facts=["Q7"]
-DIVIDED = """
-from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-
-torch.manual_seed(0)
-layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
-x = torch.randn(3, 8)
-whole = layers(x)
-plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}  # half of the outputs, then half of the inputs
-parallelize_module(layers, init_device_mesh("cpu", (world_size,)), plan)
-same = torch.allclose(layers(x), whole, atol=1e-6)  # one all-reduce, after the second product
-print(f"rank {rank} holds {tuple(layers[0].weight.to_local().shape)} of (16, 8); the same result: {same}")
-dist.destroy_process_group()
-"""
-said = devlab.launch(BEGIN + DIVIDED, 2)
+# weight is too large, **tensor parallelism** divides the product itself, as the last lines of the program do.
 
 # %% [markdown] facts=["Q7"]
-# It sends activations in every layer, so it stays inside one machine. A mesh with two dimensions puts FSDP
-# around it, and PyTorch's TorchTitan is a whole program that does. For the transformer of this course, with
-# 124 million parameters, none of it is needed: all that training holds without activations, 2 GB, fits
-# seventy times into the H200 on which {measured:spine_compiled:bfloat16, fused, compiled:tokens/s} tokens a
-# second were measured.
+# Tensor parallelism sends activations in every layer, here one all-reduce after the second product, so it
+# stays inside one machine. A mesh with two dimensions puts FSDP around it, and PyTorch's TorchTitan is a
+# whole program that does. For the transformer of this course, with 124 million parameters, none of it is
+# needed: all that training holds without activations, 2 GB, fits seventy times into the H200 on which
+# {measured:spine_compiled:bfloat16, fused, compiled:tokens/s} tokens a second were measured.
 
 # %% [markdown] facts=["Q8"]
 # ## Workers and CUDA
