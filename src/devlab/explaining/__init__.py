@@ -82,7 +82,7 @@ def read(error: BaseException, problem: Problem) -> Explanation:
         explain_mismatch(report, scopes, problem)
     if not (report.known or report.mend or report.note):
         _unknown(report, scopes, problem)
-    elif not (report.mend or report.otherwise or "no single line" in report.note):
+    elif not report.mend and "no single line" not in report.note:
         way = "convert" if problem.kind in (kinds.DTYPE, kinds.NO_DTYPE) else "bring over"
         also = report.note or (f"the tensor above is the one to {way}" if report.met else "")
         report.note = f"I know no single line that mends this{'; ' * bool(also)}{also}"

@@ -5,8 +5,6 @@ import re
 
 import torch
 
-from devlab.explaining import flow
-from devlab.explaining.edit import in_statement, reference
 from devlab.explaining.frames import Scope
 from devlab.explaining.mismatch import innermost_mine
 from devlab.explaining.reach import find
@@ -47,12 +45,12 @@ _CAUSES = (
     (
         r"missing 1 required positional argument: 'device_type'",
         "autocast is not told on which kind of device it is to choose dtypes",
-        "`torch.cuda.amp.autocast()` was for CUDA alone; `torch.autocast` takes the kind of device first",
+        "write `torch.autocast(device.type, ...)`: `torch.cuda.amp.autocast()` alone needed no kind",
     ),
     (
         r"Expected `device_type` of type `str`|unsupported autocast device_type",
         "{} is no kind of device: autocast takes the kind alone, such as `cuda` or `cpu`, without an index",
-        "",
+        "write `.type` after a device, and leave out the index of a name",
     ),
 )
 
@@ -65,38 +63,13 @@ def explain_amp(report: Explanation, scopes: list[Scope], problem: Problem) -> N
     if not isinstance(call, ast.Call):
         report.headline, report.note = headline.format("the optimizer"), note
         return
-    given = flow.keyword(call, "device_type") or next(iter(call.args), None)
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "device_type")]
     optimizers = [s.values.get("optimizer") for s in reversed(scopes) if "optimizer" in s.values]
-    report.culprit = scope.text(given if given is not None else call)
+    report.culprit = scope.text(given[0] if given else call)
     if "FP16" in problem.message and optimizers:
         _name_halves(report, scopes, optimizers[0])
-    elif "device_type" in problem.message:
-        kind = _kind(given, scope)
-        report.mend_where = scope.where()
-        if given is not None:
-            report.mend = in_statement(scope, given, kind)
-        else:
-            rest = scope.text(call).removeprefix(scope.text(call.func) + "(")
-            report.mend = in_statement(
-                scope, call, f"{scope.text(call.func)}({kind}{', ' * (rest != ')')}{rest}"
-            )
-        if not report.mend:  # the head of a `with` is no line to replace
-            report.otherwise = f"{scope.text(call.func)}({kind}, ...)"
     report.known = True
     report.headline, report.note = headline.format(report.culprit), note
-
-
-def _kind(given: ast.expr | None, scope: Scope) -> str:
-    """Return how to say the kind of the device that is meant: `device.type`, or the kind's name."""
-    here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    value = scope.evaluate(given) if given is not None else None
-    if isinstance(value, torch.device):
-        return f"{scope.text(given)}.type"
-    named = flow.named_device(given, scope).partition(":")[0] if given is not None else ""
-    known = reference(scope, scope.line, named or getattr(here, "type", "cpu"))
-    if isinstance(scope.lookup(known), torch.device) or known.endswith(".device"):
-        return f"{known}.type"
-    return f'"{named or getattr(here, "type", "cpu")}"'
 
 
 def _name_halves(report: Explanation, scopes: list[Scope], optimizer: torch.optim.Optimizer) -> None:

@@ -13,7 +13,6 @@ from devlab.explaining.frames import (
     argument_for,
     elements,
     in_torch,
-    is_installed,
     registered,
 )
 from devlab.explaining.reach import Path, find
@@ -318,7 +317,7 @@ def _name_in_torch(operand: Operand, scopes: list[Scope]) -> str:
         node, scope = passed
     if scope.mine:
         return scope.text(node)
-    for module in (scope.values.get("self") for scope in reversed(scopes) if is_installed(scope)):
+    for module in (scope.values.get("self") for scope in reversed(scopes) if in_torch(scope)):
         for kind, table in zip((reach.PARAMETER, reach.BUFFER), registered(module)[:2], strict=True):
             for name, tensor in table.items():
                 if tensor is operand.tensor:

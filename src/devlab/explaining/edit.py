@@ -10,15 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from devlab.explaining import flow
-from devlab.explaining.frames import (
-    MISSING,
-    Scope,
-    Source,
-    argument_for,
-    is_installed,
-    own_nodes,
-    registered,
-)
+from devlab.explaining.frames import MISSING, Scope, Source, argument_for, in_torch, own_nodes, registered
 from devlab.explaining.story import LOADED, MOVED, Hop
 
 
@@ -93,10 +85,10 @@ def with_argument(call: ast.Call, scope: Scope, name: str, value: str) -> str:
 def in_statement(scope: Scope, node: ast.AST, new: str, *more: tuple[ast.AST, str]) -> str:
     """Return the statement around an expression on one line, with it, and `more` of them, written anew.
 
-    "" where that is no line to replace: in the head of a loop, a condition or a function, and in PyTorch.
+    "" where that is no line to replace: in the head of a loop, a condition or a function.
     """
     source = scope.source
-    if source is None or node not in source.parents or is_installed(scope):
+    if source is None or node not in source.parents or in_torch(scope):
         return ""
     statement = source.statement(node)
     if isinstance(getattr(statement, "body", None), list):

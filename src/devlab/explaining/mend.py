@@ -20,7 +20,7 @@ from devlab.explaining.edit import (
     with_argument,
 )
 from devlab.explaining.frames import MISSING, Scope, argument_for, handed_on, own_nodes, passed
-from devlab.explaining.story import BATCH, CACHE, LOADED, MADE, MOVED, NUMPY, Hop, Story, follow
+from devlab.explaining.story import BATCH, LOADED, MADE, MOVED, NUMPY, Hop, Story, follow
 
 
 def at_use(operand: Operand, home: str) -> Mend | None:
@@ -279,8 +279,6 @@ def rebuilt(operand: Operand, home: str) -> Mend | None:
 def mend(operand: Operand, home: str) -> Mend | None:
     """Return the change that brings the culprit to `home`, the device of the others."""
     story = operand.story
-    if story.held == CACHE:  # another device may ask the same cache next
-        return inside_line(operand, home)
     if story.held == reach.STATE or (story.path and story.path.of_optimizer):
         return _state(operand)
     if story.held == reach.BUFFER and story.write is not None:
