@@ -88,3 +88,19 @@ def test_compiled_code_is_read_where_two_devices_meet():
     report = explained(caught.value)
     assert (report.operation, report.culprit) == ("total += x[0]", "total")
     assert report.mend == "total = torch.zeros(3, device=x.device)"
+
+
+def test_where_no_tensor_is_to_blame_the_statements_are_listed():
+    """The compiled model is PyTorch's own class: its parameters and buffers are told by device."""
+    net = nn.BatchNorm1d(3)
+    net.running_mean = net.running_mean.to("sim")
+    x = torch.ones(2, 3, device="sim")
+    with pytest.raises(Exception, match="device") as caught:
+        torch.compile(net, backend="eager")(x)
+    report = explained(caught.value)
+    assert not report.known
+    assert [(one.name, one.what, one.device) for one in report.met] == [
+        ("net", "weight, bias, running_var, num_batches_tracked", "cpu"),
+        ("net", "running_mean", "sim:0"),
+        ("x", "[2, 3]", "sim:0"),
+    ]

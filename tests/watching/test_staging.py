@@ -55,3 +55,23 @@ def test_a_blocking_copy_from_pageable_memory_reaches_the_device_after_the_stagi
     assert wait.state == WAITING
     assert copy.seconds == pytest.approx(CUDA_LIKE.shortest + x.nbytes / CUDA_LIKE.pinned)
     assert copy.end == pytest.approx(wait.end)
+
+
+def test_pinning_in_a_loop_is_paid_for_each_time():
+    """The timeline and `time_op` say so; memory that is pinned once, before, is not spoken of."""
+    x, once = torch.ones(256, 256), torch.ones(256, 256).pin_memory()
+    with devlab.watch() as log:
+        for _ in range(3):
+            x.pin_memory().to(SIM, non_blocking=True)
+    said = log.timeline(show=False)
+    assert "3 × pin_memory(), paid for each time" in said.text()
+    assert "3 × pin_memory(), paid for each time" in said.html()
+    with devlab.watch() as log:
+        once.pin_memory().to(SIM, non_blocking=True)
+    assert "paid for" not in log.timeline(show=False).text()
+    before = torch.Tensor.pin_memory
+    again = devlab.time_op(lambda: x.pin_memory().to(SIM, non_blocking=True), SIM, repeats=5, show=False)
+    assert "Each call pins 256 KiB anew" in again.text()
+    held = devlab.time_op(lambda: once.pin_memory().to(SIM, non_blocking=True), SIM, repeats=5, show=False)
+    assert "pins" not in held.text()
+    assert torch.Tensor.pin_memory is before

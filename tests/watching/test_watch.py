@@ -445,3 +445,38 @@ def test_loading_onto_a_device_is_seen(sim, tmp_path):
     with devlab.watch() as log:
         torch.load(path, map_location="cpu")
     assert (log.transfers, log.launches) == (0, 0)
+
+
+def test_a_read_before_a_copy_has_arrived_is_marked(sim):
+    """By an operator, by NumPy and by Python; after a wait for the copy, nothing is said."""
+    x = torch.ones(1024, 1024, device="sim")
+    with devlab.watch() as log:
+        there = (x * 2).to("cpu", non_blocking=True)
+        there.sum()
+        there.numpy()
+        there[0].tolist()
+        torch.accelerator.synchronize()
+        there.sum()
+        there.numpy()
+    first = log.events.transfers[0].line.number
+    told = [
+        (r.source, r.cause, r.line.number - first, r.copied.number - first) for r in log.events.early_reads
+    ]
+    assert told == [("sim:0", "sum()", 1, 0), ("sim:0", ".numpy()", 2, 0), ("sim:0", ".tolist()", 3, 0)]
+    assert f"too early: line {first} has not brought it" in log.text()
+
+
+def test_reads_that_are_in_time_are_not_marked(sim):
+    """An event of the copy is enough; blocking copies and memory that changed hands are not told of."""
+    x, host = torch.ones(1024, 1024, device="sim"), torch.empty(1024, 1024, pin_memory=True)
+    with devlab.watch() as log:
+        x.cpu().sum()
+        host.copy_(x, non_blocking=True)
+        host.copy_(x, non_blocking=True)  # the stream does one after the other
+        done = torch.Event("sim")
+        done.record()
+        done.synchronize()
+        host.sum()
+        x.to("cpu", non_blocking=True)
+        torch.zeros(1024, 1024).sum()
+    assert log.events.early_reads == []

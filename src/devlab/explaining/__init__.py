@@ -6,7 +6,7 @@ import sys
 
 from devlab.checks.calls import name_cells_as_in
 from devlab.explaining import report as kinds
-from devlab.explaining.culprit import operands
+from devlab.explaining.culprit import named_in, operands
 from devlab.explaining.frames import Scope, scopes_of
 from devlab.explaining.mismatch import explain_mismatch, innermost_mine, place_of_failure
 from devlab.explaining.report import Explanation, Problem, cause_of
@@ -121,6 +121,8 @@ def _unknown(report: Explanation, scopes: list[Scope], problem: Problem) -> None
         return
     report.headline = f"{problem.kind or kinds.MISMATCH}, but I do not know which tensor is to blame"
     inner = innermost_mine(scopes)
+    if inner is not None and inner.source is not None and inner.failing is not None and len(report.met) < 2:
+        report.met = list(dict.fromkeys(named_in(inner.failing, inner))) or report.met
     if inner is not None and inner.source is None:
         report.note = "the source of the code that failed cannot be read here"
     elif "from user code" in problem.message:

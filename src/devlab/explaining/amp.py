@@ -5,7 +5,6 @@ import re
 
 import torch
 
-from devlab.explaining import flow
 from devlab.explaining.frames import Scope
 from devlab.explaining.mismatch import innermost_mine
 from devlab.explaining.reach import find
@@ -46,12 +45,12 @@ _CAUSES = (
     (
         r"missing 1 required positional argument: 'device_type'",
         "autocast is not told on which kind of device it is to choose dtypes",
-        "`torch.cuda.amp.autocast()` was for CUDA alone; `torch.autocast` takes the kind of device first",
+        "write `torch.autocast(device.type, ...)`: `torch.cuda.amp.autocast()` alone needed no kind",
     ),
     (
         r"Expected `device_type` of type `str`|unsupported autocast device_type",
         "{} is no kind of device: autocast takes the kind alone, such as `cuda` or `cpu`, without an index",
-        "",
+        "write `.type` after a device, and leave out the index of a name",
     ),
 )
 
@@ -64,9 +63,9 @@ def explain_amp(report: Explanation, scopes: list[Scope], problem: Problem) -> N
     if not isinstance(call, ast.Call):
         report.headline, report.note = headline.format("the optimizer"), note
         return
-    given = flow.keyword(call, "device_type") or next(iter(call.args), None)
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "device_type")]
     optimizers = [s.values.get("optimizer") for s in reversed(scopes) if "optimizer" in s.values]
-    report.culprit = scope.text(given if given is not None else call)
+    report.culprit = scope.text(given[0] if given else call)
     if "FP16" in problem.message and optimizers:
         _name_halves(report, scopes, optimizers[0])
     report.known = True

@@ -13,11 +13,10 @@ from devlab.explaining.frames import (
     argument_for,
     elements,
     in_torch,
-    is_installed,
     registered,
 )
 from devlab.explaining.reach import Path, find
-from devlab.explaining.report import Problem
+from devlab.explaining.report import Met, Problem
 from devlab.explaining.story import (
     ARGUMENT,
     BATCH,
@@ -115,6 +114,22 @@ def operands(scope: Scope) -> list[Operand]:
         elif value is MISSING:
             found.append(Operand(expression, scope, None, flow.infer(expression, scope)))
     return found
+
+
+def named_in(node: ast.AST, scope: Scope) -> list[Met]:
+    """Return what code names: its tensors, and the parameters and buffers of its modules by device."""
+    value = scope.evaluate(node)
+    if isinstance(value, torch.Tensor):
+        return [Met(scope.text(node), f"{list(value.shape)}", str(value.device), "")]
+    if not isinstance(value, torch.nn.Module):
+        return [row for part in ast.iter_child_nodes(node) for row in named_in(part, scope)]
+    places: dict[str, list[str]] = {}
+    for name, tensor in (*value.named_parameters(), *value.named_buffers()):
+        places.setdefault(str(tensor.device), []).append(name)
+    return [
+        Met(scope.text(node), ", ".join(names[:4]) + ", …" * (len(names) > 4), device, "")
+        for device, names in places.items()
+    ]
 
 
 def raises(scope: Scope) -> bool:
@@ -318,7 +333,7 @@ def _name_in_torch(operand: Operand, scopes: list[Scope]) -> str:
         node, scope = passed
     if scope.mine:
         return scope.text(node)
-    for module in (scope.values.get("self") for scope in reversed(scopes) if is_installed(scope)):
+    for module in (scope.values.get("self") for scope in reversed(scopes) if in_torch(scope)):
         for kind, table in zip((reach.PARAMETER, reach.BUFFER), registered(module)[:2], strict=True):
             for name, tensor in table.items():
                 if tensor is operand.tensor:

@@ -348,11 +348,6 @@ def in_torch(scope: Scope) -> bool:
     return scope.filename.startswith(TORCH)
 
 
-def is_installed(scope: Scope) -> bool:
-    """Tell whether a scope's code is PyTorch's or devlab's own, which no learner changes."""
-    return not scope.mine and scope.filename.startswith((TORCH, str(PACKAGE)))
-
-
 def called(function: object, caller: Scope, call: ast.Call) -> Scope | None:
     """Return the scope of a Python function that was called and has returned, its arguments unknown."""
     bound = function.__self__ if isinstance(function, types.MethodType) else None

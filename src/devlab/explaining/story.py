@@ -182,19 +182,14 @@ def _from_outside(owner: object, name: str, scope: Scope) -> list[tuple[Write, S
 def _in_other_functions(name: str, found: list, scope: Scope) -> list[tuple[Write, Scope]]:
     """Return what the other functions of the learner's files give an attribute of that name."""
     known, others = {write.statement for write, _ in found}, []
-    for place in {inner.source: inner for _, inner in [*found, (None, scope)] if inner.source}.values():
-        for node in ast.walk(place.source.tree) if place.mine else ():
-            targets = [t for t in getattr(node, "targets", ()) if isinstance(t, ast.Attribute)]
-            given = isinstance(getattr(node, "value", None), ast.expr) and node not in known
-            if (
-                given
-                and not isinstance(node.value, ast.Constant)
-                and any(target.attr == name for target in targets)
-            ):
+    for place in {s.source: s for s in (*(s for _, s in found), scope) if s.source and s.mine}.values():
+        for node in ast.walk(place.source.tree):
+            if not isinstance(node, ast.Assign) or node in known or isinstance(node.value, ast.Constant):
+                continue
+            if any(getattr(target, "attr", "") == name for target in node.targets):
                 function = place.source.enclosing(node, FUNCTIONS) or place.source.tree
-                inner = replace(
-                    module_scope(place), name=getattr(function, "name", "<module>"), node=function
-                )
+                named = getattr(function, "name", "<module>")
+                inner = replace(module_scope(place), name=named, node=function)
                 others.append((Write(node, node.value, "assign"), inner))
     return others
 

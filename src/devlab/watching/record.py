@@ -4,6 +4,7 @@ import linecache
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -177,10 +178,20 @@ class Pinning(NamedTuple):
     when: When
 
 
+class EarlyRead(NamedTuple):
+    """A read of memory on the CPU which a copy that nobody waited for had not yet filled."""
+
+    source: str
+    cause: str
+    line: Line
+    copied: Line
+
+
 class Events(list):
     """Everything that was recorded, in the order in which it happened.
 
-    `pinnings` lists the copies into pinned memory that were made in the thread that opened the record.
+    `pinnings` lists the copies into pinned memory that were made in the thread that opened the record, and
+    `early_reads` the lines that read what a non-blocking copy to the CPU had not yet brought.
 
     >>> launch = Launch("sim:0", "add", NOWHERE, When(0.0, 0.0))
     >>> Events([launch]).launches == [launch]
@@ -190,6 +201,7 @@ class Events(list):
     def __init__(self, *events):
         super().__init__(*events)
         self.pinnings: list[Pinning] = []
+        self.early_reads: list[EarlyRead] = []
 
     @property
     def transfers(self) -> list[Transfer]:
@@ -275,6 +287,17 @@ def mark(device: torch.device) -> Any:
     return event
 
 
+def _is_plain(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_cpu and value.layout == torch.strided
+
+
+def _is_reached(mark: Any) -> bool:
+    """Tell whether the device has come to a mark: the host has waited, or enough time has passed."""
+    if mark is None:
+        return True
+    return mark.free_at <= clock.now() if isinstance(mark, Mark) else mark.query()
+
+
 def stream_of(device: torch.device) -> int:
     """Return the number of the device's current stream: 0 for the default stream, or without streams.
 
@@ -336,6 +359,7 @@ class Record:
         self._sheets: list[Tally] = []
         self._mine = ThreadTally(self._sheets)
         self._owner = threading.get_ident()
+        self.arriving: dict[int, tuple[Transfer, Any, weakref.ref]] = {}
 
     @property
     def sheet(self) -> Tally:
@@ -389,7 +413,7 @@ class Record:
         sheet = self.sheet
         sheet.transfers += 1
         sheet.moved += copy.bytes
-        if self._keeps():
+        if self.keeps():
             source, target, *facts, cause = copy
             line = learners_line(self._owner)
             told = (state.cause or cause, line, when, cause in READS)
@@ -398,7 +422,7 @@ class Record:
     def synchronization(self, device: torch.device | str, cause: str, when: When) -> None:
         """Count and keep one wait of the host for a device."""
         self.sheet.synchronizations += 1
-        if self._keeps():
+        if self.keeps():
             line = learners_line(self._owner)
             self.events.append(Synchronization(str(device), state.cause or cause, line, when))
 
@@ -406,7 +430,7 @@ class Record:
         """Count and keep one operator started on an accelerator, and what its arguments were like."""
         name = str(device)
         self.sheet.operators[name] += 1
-        if self._keeps():
+        if self.keeps():
             inputs = tuple(map(Input.of, args))
             self.events.append(Launch(name, operator, learners_line(self._owner), when, inputs))
 
@@ -416,9 +440,28 @@ class Record:
         if threading.get_ident() == self._owner and len(pinnings) < MOST_EVENTS:
             pinnings.append(Pinning(size, learners_line(self._owner), when))
 
+    def await_copy(self, target: torch.Tensor) -> None:
+        """Remember that the last copy, for which the host did not wait, is still to fill a tensor."""
+        copy = self.events[-1]  # the memory may serve another tensor once this one is gone
+        self.arriving[target.untyped_storage().data_ptr()] = copy, copy.when.marks[1], weakref.ref(target)
+
+    def reading(self, values: Iterable, cause: str) -> None:
+        """Note which of some tensors are read before a copy has brought their contents."""
+        for value in values:
+            place = value.untyped_storage().data_ptr() if _is_plain(value) else 0
+            copy, mark, target = self.arriving.get(place, (None, None, None))
+            if copy is None:
+                continue
+            if target() is None or _is_reached(mark):
+                del self.arriving[place]
+            elif len(self.events.early_reads) < MOST_EVENTS:
+                read = EarlyRead(copy.source, state.cause or cause, learners_line(self._owner), copy.line)
+                self.events.early_reads.append(read)
+
     def allocation(self, device: torch.device, size: int) -> None:
         """Count the bytes of new tensors."""
         self.sheet.allocated[str(device)] += size
 
-    def _keeps(self) -> bool:
+    def keeps(self) -> bool:
+        """Tell whether there is room for another event."""
         return len(self.events) < MOST_EVENTS

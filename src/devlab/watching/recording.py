@@ -199,6 +199,9 @@ class Recorder(OperatorMode):
                 return result
         if kind.only_looks:
             return func(*args, **kwargs)
+        if self.record.arriving:
+            read = args[1:] if kind.name == "copy_" else args
+            self.record.reading(tensors(read), f"{kind.name}()")
         device = accelerator(args, kwargs)
         if device is None:
             result = self._pin(func, args, kwargs) if kind.name == "_pin_memory" else func(*args, **kwargs)
@@ -252,6 +255,8 @@ class Recorder(OperatorMode):
                 record.allocation(copy.target, copy.bytes)
             if copy.awaits_result:
                 record.synchronization(copy.source, copy.cause, when)
+            elif copy.target.type == "cpu" and record.keeps():
+                record.await_copy(args[0] if kind.name == "copy_" else result)
         for cause in causes(kind, args, kwargs):
             record.synchronization(device, cause, when)
         if kind.works and not crossed:

@@ -216,13 +216,14 @@ class Timeline(Panel):
             f"{name:<{left}}" + "".join(SIGNS[state] for state in paint(lane, self.scale, COLUMNS)[:drawn])
             for name, lane in self.lanes.items()
         ]
-        return "\n".join([*lines, self._legend(), *self._waits()])
+        return "\n".join([*lines, self._legend(), *self._waits(), *self._pins()])
 
     def html(self) -> str:
         """Return the lanes as a drawing, and the longest waits."""
         if not self.lanes[HOST]:
             return f"<div>{escape(self.text())}</div>"
-        waits = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in self._waits())
+        said = [*self._waits(), *self._pins()]
+        waits = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in said)
         title = f"<div><strong>{escape(self._title())}</strong></div>"
         return f"{title}{self._draw_svg()}<div>{self._html_legend()}</div>{waits}"
 
@@ -270,6 +271,18 @@ class Timeline(Panel):
         return [
             f"the host waited {duration(self.waited)}, {self.waited / self.total:.0%} of the time{more}",
             *rows,
+        ]
+
+    def _pins(self) -> list[str]:
+        """Return what lines of the program pinned again and again: the copy is paid for each time."""
+        places: dict[object, list[float]] = {}
+        for span in self.lanes[HOST]:
+            if span.name == "pin_memory()" and "pin_memory(" in str(span.line):
+                places.setdefault(span.line, []).append(span.seconds)
+        return [
+            f"  {duration(sum(spent)):>8}  {len(spent):,} × pin_memory(), paid for each time  {line}"
+            for line, spent in places.items()
+            if len(spent) > 1
         ]
 
     def _draw_svg(self) -> str:

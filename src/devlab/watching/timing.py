@@ -10,7 +10,7 @@ import torch
 from devlab.devices import UnknownDevice
 from devlab.panel import Panel, escape
 from devlab.sim import clock
-from devlab.watching.memory import duration
+from devlab.watching.memory import duration, size
 
 WARM_UPS = 3
 FEWEST = 5
@@ -25,15 +25,17 @@ class Timing(Panel):
 
     `times` holds every sample, `median` and `spread` (the lower and the upper quartile) sum them up;
     `calls` is how many calls one sample averages, `modelled` tells whether the time is the simulator's
-    own, and `clock` says in words what was timed by. `float(timing)` is the median.
+    own, and `clock` says in words what was timed by; `pinned` counts the bytes that each call copies into
+    pinned memory by `pin_memory()`. `float(timing)` is the median.
     """
 
-    def __init__(self, times: list[float], calls: int, device: torch.device, clock: str, modelled: bool):
+    def __init__(self, times: list[float], calls: int, device, clock: str, modelled: bool, pinned: int = 0):
         self.times = times
         self.calls = calls
         self.device = device
         self.clock = clock
         self.modelled = modelled
+        self.pinned = pinned
 
     @property
     def median(self) -> float:
@@ -71,6 +73,8 @@ class Timing(Panel):
         manner = f"{each} after a warm-up, {self.clock}"
         if self.modelled:
             manner += "; the device is simulated, and so is its time"
+        if self.pinned:
+            manner += f". Each call pins {size(self.pinned)} anew, and pays for it: to pin once, do so before"
         if not self.median:
             manner += f". Nothing ran on {self.device}: does the function use tensors that are there?"
         return manner
@@ -113,7 +117,8 @@ def time_op(
 
 def _sampled(fn: Callable[[], object], device: torch.device, repeats: int) -> Timing:
     device, clock, sample = _ruler(device)
-    for _ in range(WARM_UPS):
+    pinned = _count_pinned(fn)
+    for _ in range(WARM_UPS - 1):
         fn()
     modelled = device.type == "sim"
     calls = 1 if modelled else _calls_a_sample(sample, fn)
@@ -122,7 +127,26 @@ def _sampled(fn: Callable[[], object], device: torch.device, repeats: int) -> Ti
         times.append(sample(fn, calls) / calls)
         if len(times) >= FEWEST and time.perf_counter() - started > PATIENCE:
             break
-    return Timing(times, calls, device, clock, modelled)
+    return Timing(times, calls, device, clock, modelled, pinned)
+
+
+def _count_pinned(fn: Callable) -> int:
+    """Run a function, and return how many bytes its calls of `pin_memory()` copied."""
+    original, copied, own = torch.Tensor.pin_memory, [], "pin_memory" in vars(torch.Tensor)
+
+    def pin_memory(tensor, *args, **kwargs):
+        pinned = original(tensor, *args, **kwargs)
+        copied.append(0 if pinned is tensor else pinned.nbytes)
+        return pinned
+
+    torch.Tensor.pin_memory = pin_memory
+    try:
+        fn()
+    finally:
+        del torch.Tensor.pin_memory
+        if own:
+            torch.Tensor.pin_memory = original
+    return sum(copied)
 
 
 def _calls_a_sample(sample: Callable, fn: Callable) -> int:

@@ -165,6 +165,9 @@ def _replace(owner, name: str, ours) -> None:
     _replaced.append((owner, name, original, ours))
 
 
+_HIDDEN = (".numpy()", ".tolist()")  # these read the CPU's memory without any operator
+
+
 def _note_cause(original: Callable, cause: str, reads: bool) -> Callable:
     """Return a method that notes the name of the call; of calls within calls the outermost name counts."""
 
@@ -173,6 +176,8 @@ def _note_cause(original: Callable, cause: str, reads: bool) -> Callable:
         if not state.logs or state.cause is not None:
             return original(*args, **kwargs)
         state.cause = cause
+        for record in state.logs if cause in _HIDDEN else ():
+            record.reading(args[:1], cause)
         try:
             return _note_reading_of(original, args, kwargs, cause) if reads else original(*args, **kwargs)
         finally:
@@ -370,6 +375,9 @@ def _table(record: Record) -> tuple[Table, list[str]]:
 
 def _happenings(record: Record) -> Iterator[tuple[str, ...]]:
     """Yield what happened; a copy to the CPU and the wait for the copy are one happening."""
+    for read in record.events.early_reads:
+        late = f"too early: line {read.copied.number} has not brought it; wait before"
+        yield f"read  {read.cause}", f"{read.source} → cpu", "", late, str(read.line)
     copied = set()
     for event in record.events:
         if type(event) is Transfer:
