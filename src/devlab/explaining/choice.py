@@ -46,7 +46,7 @@ def _proposed(report: Explanation, error: BaseException, problem: Problem) -> st
     files = {s.filename: s.source.text for s in scopes if s.mine and s.source is not None}
     trial = trial._replace(changed=dict(trial.units) | files)
     first = _template[0].tried(trial._replace(lines=True))
-    if (first["status"], first.get("kind"), first.get("place")) != ("error", problem.kind, place_of(error)):
+    if (first["status"], first.get("kind"), first.get("place")) != ("error", problem.kind, place_of(scopes)):
         late = first["status"] == "time"
         return f"run again, the program {'takes too long' if late else 'does not fail in the same way'}"
     search = _Search(trial, first, problem)
@@ -133,7 +133,7 @@ class _Search:
         price = limit(got["transfers"], self.first["transfers"]) + PRIOR_COST[one.kind][1] / 2
         price += 1.5 * got["waits"]
         price += 5 * literal + 4 * to_host + 9 * narrow + min(left, 6)
-        return (shifted + to_host, differs, price, one.prior, sum(len(code) for _, code in parts))
+        return (shifted + to_host, differs, price, one.prior, len(parts))
 
 
 def _ops(got: dict) -> int:
