@@ -202,8 +202,9 @@ print((a + b.cpu()).device)
 a + b
 
 # %% [markdown] facts=["D3"]
-# The explanation names the tensor, says where it was made, and proposes the smallest change. It is a second
-# opinion: you decide at which of the two places the work belongs.
+# The explanation names the tensor, says where it was made, and shows a change with which your cells, run again
+# in a process of their own, have gone through. It is a second opinion: you decide at which of the two places
+# the work belongs.
 #
 # Programs often ask whether two things are in the same place. `device.type` is the bare name of your
 # accelerator, such as `"cuda"`, without an index.

@@ -148,8 +148,9 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
-# The proposed change repairs this one line only; the section *Register it* mends `__init__`, where the
-# mistake was made. On the CPU there is no error at all.
+# The change that it shows is in `__init__`, where the mistake was made, and not in the line that failed;
+# `explain` has run the cells again with the change. The section *Register it* says what it does. On the CPU
+# there is no error at all.
 #
 # A list hides its content just as well, and so does a dict. This deeper price model keeps its numbers in a
 # dict and its layers in a list:

@@ -10,7 +10,7 @@ import torch
 
 @dataclass(frozen=True)
 class Broken:
-    """A program that fails, with what must be said: the culprit's name, its origin, the mending line."""
+    """A program that fails, with what must be said: the culprit's name, its origin, a mending line."""
 
     run: Callable[[], object]
     culprit: str

@@ -29,9 +29,7 @@ NOT_KNOWN = {
     "no_data.index_out_of_range": "number of rows, embeddings or classes",
     "no_data.label_out_of_range": "number of rows, embeddings or classes",
     "no_data.compiled_module": "run it once without torch.compile",
-    "no_data.parameters_that_have_no_beginning": "no single line",
-    "other_uses.mixture_of_distributions": "no single line",
-    "other_uses.chain_that_moves_nothing": "no single line",
+    "no_data.parameters_that_have_no_beginning": "give it memory",
 }
 # Each program mends at the first change but these, at most one in twenty.
 SECOND_CHANGE = {
@@ -66,7 +64,7 @@ def rounds(program: Broken, folder: Path) -> tuple[int, str]:
         report = explained(error)
         if not report.changes:
             return count, f"no change is shown for {error}\n{report.text()}"
-        if count == 0 and program.mend not in report.mend:
+        if count == 0 and program.name in THE_ONE and program.mend not in report.mend:
             return count, f"the change is another one\n{report.text()}"
         module = apply(report, path, folder)
         path, run = Path(module.__file__), vars(module)[program.function].run
@@ -74,7 +72,14 @@ def rounds(program: Broken, folder: Path) -> tuple[int, str]:
 
 
 # Each program is run again some forty times: one in six is enough for every day.
-EVERY_DAY = CARRIED_OUT[::6]
+EVERY_DAY = [program for program in PROGRAMS[::6] if program in CARRIED_OUT]
+# Of these the change that is shown is the very one that the program names; of others there are several.
+THE_ONE = {
+    "batches.labels_left_behind",
+    "dtypes_inside.bool_target_of_bce",
+    "modules_missed.class_weights_by_hand",
+    "in_the_wild.metric_of_another_library",
+}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,7 @@ def test_a_program_is_explained(program):
 def test_nearly_all_mend_at_the_first_change():
     """Ninety-five in a hundred, and no name in the lists stands for a program that is not there."""
     assert len(SECOND_CHANGE) <= len(CARRIED_OUT) / 20
-    assert {*NOT_CARRIED_OUT, *NOT_KNOWN, *SECOND_CHANGE} <= {program.name for program in PROGRAMS}
+    assert {*NOT_CARRIED_OUT, *NOT_KNOWN, *SECOND_CHANGE, *THE_ONE} <= {program.name for program in PROGRAMS}
 
 
 @pytest.mark.parametrize("name", NOT_KNOWN)

@@ -1,6 +1,7 @@
 """The changes that might mend a program: edits of a learner's text, from its syntax and its live values."""
 
 import ast
+import contextlib
 import itertools
 import re
 import types
@@ -117,20 +118,26 @@ class _Finder:
     def begin(self, text: Text) -> None:
         self.text, self.known = text, {}
 
-    def add(self, kind: str, node: ast.AST, *edits: Edit, extra: float = 0, ref: _Ref = ("", "")) -> None:
-        """Note a candidate; `ref` is how a device is written, and which device that is."""
-        text = self.text.source.text
-        try:
-            new = changed(text, edits)
-            ast.parse(new)
-        except SyntaxError:
-            return
-        if new != text:
-            literal = 8 * (ref[0].startswith('"') and ref[1] != "cpu") + ref[0].startswith("next(")
-            last = node.end_lineno if isinstance(node, ast.expr) else node.lineno
-            prior = PRIOR_COST[kind][0] + extra + literal
-            where = self.text.source.filename
-            self.found.append(Candidate(kind, where, edits, prior, node.lineno, last, ref[1] == "cpu"))
+    def add(
+        self, kind: str, node: ast.AST, *edits: Edit, extra: float = 0, but: str = "", own: str = "¤"
+    ) -> None:
+        """Note a candidate, for each way to write a device where its text has the sign for one.
+
+        Ways that begin with `own`, and those for the device `but`, are left out.
+        """
+        text, source = self.text.source.text, self.text.source
+        many = any("¤" in new for _, _, new in edits)
+        for code, home in self.refs(node) if many else [("", "cpu" if kind == "cpu" else "")]:
+            here = tuple((begin, end, new.replace("¤", code)) for begin, end, new in edits)
+            if (but and home == but) or code.startswith(own) or changed(text, here) == text:
+                continue
+            with contextlib.suppress(SyntaxError):
+                ast.parse(changed(text, here))
+                literal = 8 * (code.startswith('"') and home != "cpu") + code.startswith("next(")
+                last = node.end_lineno if isinstance(node, ast.expr) else node.lineno
+                prior = PRIOR_COST[kind][0] + extra + literal
+                away = home == "cpu" or any('"cpu"' in new for _, _, new in here)
+                self.found.append(Candidate(kind, source.filename, here, prior, node.lineno, last, away))
 
     def refs(self, node: ast.AST) -> list[_Ref]:
         """Return ways to write a device at a place: the code, and the device, "" where that is unknown."""
@@ -144,6 +151,9 @@ class _Finder:
                     counts[home] = counts.get(home, 0) + 1
             self.known[function, node.lineno] = list(found.items())
         return self.known[function, node.lineno]
+
+    def _is_live(self, node: ast.AST) -> bool:
+        return self._function(node) in self.live
 
     def _function(self, node: ast.AST) -> ast.AST:
         return self.text.source.enclosing(node, FUNCTIONS) or self.text.source.tree
@@ -190,29 +200,27 @@ class _Finder:
                 continue
             known, tensor = value is not MISSING, value is MISSING or isinstance(value, torch.Tensor)
             extra = deep + 3 * (not known) + (not isinstance(node, ast.Name | ast.Attribute | ast.Subscript))
-            for ref in self.refs(statement) if kind in _AT_USE else ():
-                if ref[1] == device_named(value) or ref[0].startswith(f"{text.of(node)}."):
-                    continue
-                edit = (*span, f"{code}.to({ref[0]})")
-                if tensor:
-                    self.add("use", node, edit, extra=extra, ref=ref)
-                    if known:
-                        moved.setdefault((ref, str(value.device)), []).append(edit)
-                    if known and alone and isinstance(node, ast.Name) and scope.is_local(node.id):
-                        line = text.before(statement, f"{node.id} = {edit[2]}")
-                        self.add("line before", statement, line, extra=deep, ref=ref)
-                elif isinstance(value, list | tuple | dict) and inside(value):
-                    self.add("each use", node, (*span, _each(value, code, ref[0])), extra=deep, ref=ref)
+            where = {"but": device_named(value), "own": f"{text.of(node)}."}
+            if kind in _AT_USE and tensor:
+                edit = (*span, f"{code}.to(¤)")
+                self.add("use", node, edit, extra=extra, **where)
+                if known:
+                    moved.setdefault(where["but"], []).append(edit)
+                if known and alone and isinstance(node, ast.Name) and scope.is_local(node.id):
+                    line = text.before(statement, f"{node.id} = {edit[2]}")
+                    self.add("line before", statement, line, extra=deep, **where)
+            elif kind in _AT_USE and isinstance(value, list | tuple | dict) and inside(value):
+                self.add("each use", node, (*span, _each(value, code)), extra=deep, **where)
             if kind in _NUMPY and not isinstance(value, torch.nn.Module):
                 if isinstance(value, torch.Tensor):
-                    moved.setdefault((("", ""), ""), []).append((*span, f"{code}.detach().cpu().numpy()"))
+                    moved.setdefault("", []).append((*span, f"{code}.detach().cpu().numpy()"))
                 for way, more in _ways_to_numpy(code, node, value):
                     self.add("numpy", node, (*span, way), extra=deep + more)
             elif kind in _DTYPES and tensor:
                 for way, more in self._dtypes(scope, node):
                     self.add("dtype", node, (*span, code + way), extra=deep + more)
             elif kind == kinds.HOST_ONLY and tensor:
-                self.add("cpu", node, (*span, f"{code}.cpu()"), extra=deep, ref=("", "cpu"))
+                self.add("cpu", node, (*span, f"{code}.cpu()"), extra=deep)
             elif kind == kinds.STRIDES:
                 self.add("copy", node, (*span, f"{code}.copy()"), extra=deep)
             elif kind == kinds.PINNED and isinstance(node, ast.Call) and called_name(node) == "pin_memory":
@@ -221,15 +229,15 @@ class _Finder:
                 call, (begin, end) = scope.failing, text.span(scope.failing)
                 there = changed(text.of(call), [(span[0] - begin, span[1] - begin, f"{code}.cpu()")])
                 self.add("operator", call, (begin, end, f"{there}.to({code}.device)"), extra=deep)
-        for (ref, _), edits in moved.items():
+        for device, edits in moved.items():
             for some in _apart(edits):
-                self.add("all uses", statement, *some, extra=deep, ref=ref)
+                self.add("all uses", statement, *some, extra=deep, but=device)
         if alone and kind in (kinds.MISMATCH, kinds.META, *_DTYPES):
             self._modules(scope, statement, deep)
 
     def _modules(self, scope: Scope, statement: ast.stmt, deep: int) -> None:
-        def add(kind: str, line: str, extra: float = 0, ref: _Ref = ("", "")) -> None:
-            self.add(kind, statement, self.text.before(statement, line), extra=deep + extra, ref=ref)
+        def add(kind: str, line: str) -> None:
+            self.add(kind, statement, self.text.before(statement, line), extra=deep)
 
         for name, value in [(n, v) for n, v in scope.values.items() if n.isidentifier()]:
             if isinstance(value, torch.optim.Optimizer) and value.state and self.kind == kinds.MISMATCH:
@@ -237,22 +245,15 @@ class _Finder:
             if not isinstance(value, torch.nn.Module):
                 continue
             if self.kind in _DTYPES:
-                add("dtype", f"{name}.float()", 4)
+                add("dtype", f"{name}.float()")
                 continue
             held = {str(t.device) for t in itertools.chain(value.parameters(), value.buffers())}
-            for ref in self.refs(statement):
-                add(
-                    "move model" if held & {"cpu", "meta"} else "move model away",
-                    f"{name}.to({ref[0]})",
-                    0,
-                    ref,
-                )
-                if "meta" in held:
-                    add("to_empty", f"{name}.to_empty(device={ref[0]}).apply({_BEGIN})", 0, ref)
-            keys = set(value.state_dict()) if "meta" in held else {""}
-            states = [n for n, v in scope.values.items() if isinstance(v, dict) and keys <= v.keys()]
-            for state in states:
-                add("assign", f"{name}.load_state_dict({state}, assign=True)", 1)
+            add("move model" if held & {"cpu", "meta"} else "move model away", f"{name}.to(¤)")
+            if "meta" in held:
+                add("to_empty", f"{name}.to_empty(device=¤).apply({_BEGIN})")
+                for other, state in scope.values.items():
+                    if isinstance(state, dict) and value.state_dict().keys() <= state.keys():
+                        add("assign", f"{name}.load_state_dict({other}, assign=True)")
 
     def _dtypes(self, scope: Scope, node: ast.AST) -> Iterator[tuple[str, float]]:
         function = scope.evaluate(scope.failing.func) if isinstance(scope.failing, ast.Call) else None
@@ -275,12 +276,9 @@ class _Finder:
             self._assignment(node)
         elif isinstance(node, ast.For) and devices:
             self._loop(node)
-        elif (
-            isinstance(node, ast.Return) and node.value and devices and self._function(node) not in self.live
-        ):
-            for ref in self.refs(node) if not isinstance(node.value, ast.Tuple) else ():
-                edit = (*self.text.span(node.value), f"{self.text.closed(node.value)}.to({ref[0]})")
-                self.add("return", node, edit, ref=ref)
+        elif isinstance(node, ast.Return) and node.value and devices and not self._is_live(node):
+            edit = (*self.text.span(node.value), f"{self.text.closed(node.value)}.to(¤)")
+            self.add("return", node, edit)
         elif isinstance(node, ast.Attribute) and devices and _is_own(node, ast.Load):
             function, parent = self._function(node), self.text.source.parents[node]
             over = [a.arg for a in parameters(function) if "dev" in a.arg and function.name != "__init__"]
@@ -290,8 +288,7 @@ class _Finder:
                 self.add("in a move", node, edit)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and self.kind == kinds.NO_DEVICE:
             if re.fullmatch(r"(cuda|mps|xpu|sim|gpu)(:\d+)?", node.value):
-                for ref in self.refs(node):
-                    self.add("device name", node, (*self.text.span(node), ref[0]), ref=ref)
+                self.add("device name", node, (*self.text.span(node), "¤"))
             elif re.fullmatch(r":\d+", node.value):
                 self.add("device name", node, (*self.text.span(node), '":0"'))
         if isinstance(node, ast.Expr | ast.Assign | ast.Return) and devices:
@@ -300,15 +297,13 @@ class _Finder:
 
     def _call(self, node: ast.Call) -> None:
         text, kind, name = self.text, self.kind, called_name(node)
-        later = 0 if self._function(node) in self.live else 3
+        later = 0 if self._is_live(node) else 3
         receiver = text.of(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         if kind in _DEVICES:
-            for ref in self.refs(node):
-                for way, edit in self._placed(node, name, receiver, ref[0]):
-                    self.add(way, node, edit, extra=later, ref=ref)
-            if name in ("load", "Generator"):
-                for way, edit in self._placed(node, name, receiver, '"cpu"'):
-                    self.add(way, node, edit, extra=1, ref=('"cpu"', "cpu"))
+            for way, edit in self._placed(node, name, receiver):
+                self.add(way, node, edit, extra=later)
+                if name in ("load", "Generator"):
+                    self.add(way, node, (*edit[:2], edit[2].replace("¤", '"cpu"')), extra=1)
             if name in MOVERS and receiver:
                 self._move(node, receiver, later)
         if name == "DataLoader" and kind in (kinds.FORK, kinds.PINNED):
@@ -339,24 +334,24 @@ class _Finder:
         elif kind in (*_DTYPES, kinds.META, kinds.AMP):
             self._told_dtype(node, name, receiver)
 
-    def _placed(self, node: ast.Call, name: str, receiver: str, ref: str) -> Iterator[tuple[str, Edit]]:
+    def _placed(self, node: ast.Call, name: str, receiver: str) -> Iterator[tuple[str, Edit]]:
         """Yield ways to make a call put what it returns on a device."""
         text, span, first = self.text, self.text.span(node), node.args[0] if node.args else None
         given = keyword(node, "device")
         if name == "load":
-            yield "load", text.with_argument(node, "map_location", ref)
+            yield "load", text.with_argument(node, "map_location", "¤")
         elif name == "Generator":
-            yield "generator", (*text.span(first), ref) if first else text.with_argument(node, "device", ref)
+            yield "generator", (*text.span(first), "¤") if first else text.with_argument(node, "device", "¤")
         elif name in ("from_numpy", "as_tensor") or (name in FACTORIES and name[0].isupper()):
-            yield "made", (*span, f"{text.of(node)}.to({ref})")
+            yield "made", (*span, f"{text.of(node)}.to(¤)")
         elif name in FACTORIES | LIKE:
             way = "factory" if given is None else "factory elsewhere"
-            yield way, text.with_argument(node, "device", ref)
+            yield way, text.with_argument(node, "device", "¤")
         elif given is not None:
-            yield "device argument", text.with_argument(node, "device", ref)
+            yield "device argument", text.with_argument(node, "device", "¤")
         elif name in MOVERS and receiver:
             to = name == "to" and first is not None
-            yield "moved elsewhere", (*text.span(first), ref) if to else (*span, f"{receiver}.to({ref})")
+            yield "moved elsewhere", (*text.span(first), "¤") if to else (*span, f"{receiver}.to(¤)")
 
     def _move(self, node: ast.Call, receiver: str, later: int) -> None:
         parent, owner = self.text.source.parents[node], node.func.value
@@ -397,18 +392,17 @@ class _Finder:
         value = scope.evaluate(ast.parse(text.of(target), mode="eval").body) if named else MISSING
         self._attribute(node, target)
         made = isinstance(node.value, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.IfExp)
-        own = re.compile(rf"(next\()?{re.escape(text.of(target))}\b")
-        for ref in self.refs(node):
-            if own.match(ref[0]) or (isinstance(value, torch.Tensor) and ref[1] == str(value.device)):
-                continue
-            if isinstance(value, torch.nn.Module | torch.Tensor) or (value is MISSING and made):
-                edit = (*span, f"{code}.to({ref[0]})")
-                self.add("definition", node, edit, extra=7 * (scope is None), ref=ref)
-            elif isinstance(value, list | tuple | dict):
-                self.add("each definition", node, (*span, _each(value, code, ref[0])), ref=ref)
-            for one in target.elts if isinstance(target, ast.Tuple) else ():
-                if isinstance(one, ast.Name):
-                    self.add("unpacked", node, text.after(node, f"{one.id} = {one.id}.to({ref[0]})"), ref=ref)
+        where = {
+            "but": device_named(value) if isinstance(value, torch.Tensor) else "",
+            "own": text.of(target),
+        }
+        if isinstance(value, torch.nn.Module | torch.Tensor) or (value is MISSING and made):
+            self.add("definition", node, (*span, f"{code}.to(¤)"), extra=7 * (scope is None), **where)
+        elif isinstance(value, list | tuple | dict):
+            self.add("each definition", node, (*span, _each(value, code)), **where)
+        for one in target.elts if isinstance(target, ast.Tuple) else ():
+            if isinstance(one, ast.Name):
+                self.add("unpacked", node, text.after(node, f"{one.id} = {one.id}.to(¤)"), own=f"{one.id}.")
 
     def _attribute(self, node: ast.stmt, target: ast.AST) -> None:
         """Find what a module should register instead of an attribute, alone and with others of its class."""
@@ -451,21 +445,20 @@ class _Finder:
             return
         names = [n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)]
         tensors = [name for name in names if isinstance(scope.values.get(name), torch.Tensor)]
-        for ref in self.refs(node.body[0]):
-            apart = [name for name in tensors if str(scope.values[name].device) != ref[1]]
+        for device in dict.fromkeys(str(scope.values[name].device) for name in tensors):
+            apart = [name for name in tensors if str(scope.values[name].device) == device]
             for some in dict.fromkeys([tuple(apart), *((name,) for name in apart)]):
-                if some and not any(ref[0].startswith(f"{name}.") for name in some):
-                    line = f"{', '.join(some)} = {', '.join(f'{name}.to({ref[0]})' for name in some)}"
-                    edit = self.text.before(node.body[0], line)
-                    self.add("batch", node, edit, extra=len(some) != len(apart), ref=ref)
+                line = f"{', '.join(some)} = {', '.join(f'{name}.to(¤)' for name in some)}"
+                edit, own = self.text.before(node.body[0], line), f"{some[0]}."
+                self.add("batch", node.body[0], edit, extra=len(some) != len(apart), but=device, own=own)
 
     def _made_together(self, node: ast.stmt) -> None:
         made = [c for c in ast.walk(node) if isinstance(c, ast.Call) and called_name(c) in FACTORIES | LIKE]
         made = [c for c in made if not called_name(c)[0].isupper() and called_name(c) != "from_numpy"]
         made = [c for c in made if not any(o is not c and c in ast.walk(o) for o in made)]
-        for ref in self.refs(node) if len(made) > 1 else ():
-            edits = [self.text.with_argument(call, "device", ref[0]) for call in made]
-            self.add("factory", node, *edits, extra=1, ref=ref)
+        if len(made) > 1:
+            edits = [self.text.with_argument(call, "device", "¤") for call in made]
+            self.add("factory", node, *edits, extra=1)
 
     def _order(self, node: ast.stmt) -> None:
         """Find a move that comes too late, as `model.to(...)` does after the optimizer was made."""
@@ -513,12 +506,10 @@ def _ways_to_numpy(code: str, node: ast.AST, value: object) -> Iterator[tuple[st
             yield f"[{way} if torch.is_tensor(x) else x for x in {code}]", place
 
 
-def _each(value: object, code: str, ref: str) -> str:
+def _each(value: object, code: str) -> str:
     if isinstance(value, dict):
-        return f"{{k: v.to({ref}) for k, v in {code}.items()}}"
-    return (
-        f"[v.to({ref}) for v in {code}]" if isinstance(value, list) else f"tuple(v.to({ref}) for v in {code})"
-    )
+        return f"{{k: v.to(¤) for k, v in {code}.items()}}"
+    return f"[v.to(¤) for v in {code}]" if isinstance(value, list) else f"tuple(v.to(¤) for v in {code})"
 
 
 def _apart(edits: list[Edit]) -> Iterator[list[Edit]]:

@@ -13,7 +13,7 @@ from devlab.explaining.template import NoAnswer, Template
 from devlab.explaining.trials import LIMIT, Trial, agree, inside, place_of, trial_of
 
 _ENOUGH, _STEPS = 5, 3
-_SECONDS, _LONGEST = 8.0, 60.0  # of a processor's time, and by the clock
+_SECONDS, _LONGEST = 8.0, 240.0  # of a processor's time, and by the clock
 _NARROW, _WIDE = re.compile(r"half|float16"), re.compile(r"\.float\(\)|float32")
 _LITERAL = re.compile(r'"(sim|cuda|mps|xpu)\b')
 _template: list[Template] = []
@@ -46,7 +46,7 @@ def _proposed(report: Explanation, error: BaseException, problem: Problem) -> st
     files = {s.filename: s.source.text for s in scopes if s.mine and s.source is not None}
     trial = trial._replace(changed=dict(trial.units) | files)
     first = _template[0].tried(trial._replace(lines=True))
-    if (first["status"], first.get("kind"), first.get("place")) != ("error", problem.kind, place_of(error)):
+    if (first["status"], first.get("kind"), first.get("place")) != ("error", problem.kind, place_of(scopes)):
         late = first["status"] == "time"
         return f"run again, the program {'takes too long' if late else 'does not fail in the same way'}"
     search = _Search(trial, first, problem)
@@ -98,10 +98,18 @@ class _Search:
             rank = self._rank(one, got) if got["status"] == "ok" else None
             if rank is not None:
                 self.good.append((rank, (*before, one), new))
-            elif got["status"] == "error" and not before and _ops(got) > _ops(self.first) and not one.away:
+            elif not before and not one.away and self._is_further(one, got):
                 self.further.append(((-_ops(got), got["transfers"], PRIOR_COST[one.kind][1]), one, new))
         self.good.sort(key=lambda found: found[0])
         self.further.sort(key=lambda found: found[0])
+
+    def _is_further(self, one: Candidate, got: dict) -> bool:
+        """Tell whether a change led to another error, after more work than before."""
+        if got["status"] != "error" or _ops(got) <= _ops(self.first):
+            return False
+        file, line = self.first["place"]
+        same = [[file, line], [file, line + sum(new.count("\n") for _, _, new in one.edits)]]
+        return got["kind"] != self.problem.kind or got["place"] not in same
 
     def go_on(self) -> None:
         """Look for a second change after those that led to another error: two causes at once."""
@@ -133,7 +141,7 @@ class _Search:
         price = limit(got["transfers"], self.first["transfers"]) + PRIOR_COST[one.kind][1] / 2
         price += 1.5 * got["waits"]
         price += 5 * literal + 4 * to_host + 9 * narrow + min(left, 6)
-        return (shifted + to_host, differs, price, one.prior, sum(len(code) for _, code in parts))
+        return (shifted + to_host, differs, price, one.prior, len(parts))
 
 
 def _ops(got: dict) -> int:

@@ -14,11 +14,11 @@ import sys
 import time
 import types
 import warnings
+from collections import Counter
 from typing import NamedTuple
 
 import torch
 
-from devlab.checks.calls import is_learners
 from devlab.explaining.candidates import candidates_of
 from devlab.explaining.frames import Scope, own_nodes, parameters, scopes_of
 from devlab.explaining.report import cause_of
@@ -142,21 +142,6 @@ def _names(tree: ast.AST) -> tuple[set, set, set]:
     return {n.id for n in names if isinstance(n.ctx, ast.Load)}, given, used
 
 
-class _Meter:
-    """What happened on the simulated devices: operators by device, copies, and waits."""
-
-    def __init__(self):
-        self.ops: dict[str, int] = {}
-        self.transfers = self.waits = 0
-
-    def __call__(self, event: tuple) -> None:
-        if isinstance(event, events.Launch):
-            device = f"sim:{event.index}"
-            self.ops[device] = self.ops.get(device, 0) + 1
-        self.transfers += isinstance(event, events.Transfer)
-        self.waits += isinstance(event, events.Synchronization)
-
-
 class _Shell:
     """What a cell's magic commands are turned into: those that only measure run their code."""
 
@@ -197,7 +182,13 @@ def run(trial: Trial) -> dict:
     module.__file__ = trial.units[-1][0]
     sys.path.insert(0, os.path.dirname(os.path.abspath(module.__file__)))
     module.__dict__.update(get_ipython=lambda: _Shell(vars(module)), display=lambda *args, **kwargs: None)
-    meter, met = _Meter(), set()
+    ops, counts, met = Counter(), Counter(), set()
+
+    def meter(event: tuple) -> None:
+        if isinstance(event, events.Launch):
+            ops[f"sim:{event.index}"] += 1
+        counts[type(event)] += 1
+
     events.observers.append(meter)
     if trial.lines:
 
@@ -215,13 +206,14 @@ def run(trial: Trial) -> dict:
         out = {"status": "ok", "value": flat(value)}
     except BaseException as raised:  # a test's own failure is one, and so is SystemExit
         error, problem = cause_of(raised)
-        out = {"status": "error", "kind": problem.kind, "place": place_of(error)}
+        scopes = scopes_of(error)
+        out = {"status": "error", "kind": problem.kind, "place": place_of(scopes)}
         if trial.more and problem.kind:
-            out["more"] = candidates_of(scopes_of(error), problem, list(texts))
+            out["more"] = candidates_of(scopes, problem, list(texts))
     finally:
         sys.settrace(None)
-    out |= {"lines": sorted(met), "seconds": time.process_time()}
-    return out | {"ops": meter.ops, "transfers": meter.transfers, "waits": meter.waits}
+    out |= {"lines": sorted(met), "seconds": time.process_time(), "ops": ops}
+    return out | {"transfers": counts[events.Transfer], "waits": counts[events.Synchronization]}
 
 
 def _executed(trial: Trial, texts: dict, module: types.ModuleType) -> object:
@@ -257,14 +249,9 @@ def _settle_blindly(name: str, schema: torch.FunctionSchema, args: tuple, kwargs
     return min(away, key=lambda pair: pair[0])[1]
 
 
-def place_of(error: BaseException) -> list:
+def place_of(scopes: list[Scope]) -> list:
     """Return the file and line of the learner's that an error arose in."""
-    trace, found = error.__traceback__, ["", 0]
-    while trace is not None:
-        if is_learners(trace.tb_frame.f_code.co_filename):
-            found = [trace.tb_frame.f_code.co_filename, trace.tb_lineno]
-        trace = trace.tb_next
-    return found
+    return next(([scope.filename, scope.line] for scope in reversed(scopes) if scope.mine), ["", 0])
 
 
 def flat(value: object) -> list:
