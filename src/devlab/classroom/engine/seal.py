@@ -3,6 +3,7 @@
 import builtins
 import ctypes
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,7 @@ from operator import is_
 
 import torch
 
+from devlab.checks import pretend
 from devlab.checks.exercise import Exercise
 from devlab.checks.expect import Mismatch
 
@@ -29,6 +31,8 @@ CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, class
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
 VALUES = (torch.Tensor, int, float, complex)
+# The modules whose questions about devices a pretended machine answers.
+ASKED = (torch.cuda, torch.backends.cuda, torch.backends.mps, torch.mps, torch.xpu, torch.accelerator)
 GONE = object()  # stands for a name that was not there
 # The audit events of setting a function's code and defaults, and of deleting defaults.
 REWRITES = frozenset({"object.__setattr__", "object.__delattr__"})
@@ -232,9 +236,20 @@ def _all_classes() -> set[type]:
 def refuse_rewriting(functions: Iterable[Callable]) -> None:
     """Refuse, for good, new code and new defaults for functions; audit hooks stay until the process ends."""
     watched, kept = REWRITES, frozenset(map(id, functions))
+    # A row that pretends another machine has PyTorch's questions about devices answer something else.
+    pretending, asked = inspect.unwrap(pretend.exchange_answer).__code__, _questions()
+    frame_of = sys._getframe
 
     def hook(event: str, facts: tuple) -> None:
-        if event in watched and id(facts[0]) in kept:
+        if event not in watched or id(facts[0]) not in kept:
+            return
+        if not (id(facts[0]) in asked and frame_of(1).f_code is pretending):
             raise RuntimeError("what judges a submission stays as it is while it is graded")
 
     sys.addaudithook(hook)
+
+
+def _questions() -> frozenset[int]:
+    """Return PyTorch's functions about devices, by identity."""
+    found = (inspect.unwrap(one) for module in ASKED for one in vars(module).values() if callable(one))
+    return frozenset(id(one) for one in found if isinstance(one, types.FunctionType))
