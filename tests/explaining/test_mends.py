@@ -30,6 +30,7 @@ NOT_KNOWN = {
     "no_data.label_out_of_range": "number of rows, embeddings or classes",
     "no_data.compiled_module": "run it once without torch.compile",
     "no_data.parameters_that_have_no_beginning": "give it memory",
+    "other_uses.keys_and_values_in_half_precision": "none is shown",  # two expressions of one line
 }
 # Each program mends at the first change but these, at most one in twenty.
 SECOND_CHANGE = {

@@ -89,8 +89,9 @@ def candidates_of(scopes: list[Scope], problem: Problem, sources: list[str]) -> 
     for depth, scope in enumerate(reversed(finder.scopes)):
         finder.begin(texts[scope.filename])
         finder.at_failing(scope, 6 * depth)
+    live = {scope.filename for scope in finder.scopes}
     for text in texts.values():
-        finder.begin(text)
+        finder.begin(text, 0 if text.source.filename in live else 10)
         for node in list(text.source.parents):
             finder.at(node)
     unique: dict[tuple, Candidate] = {}
@@ -115,8 +116,8 @@ class _Finder:
             homes.insert(0, f"{torch.accelerator.current_accelerator().type}:0")
         self.homes = sorted(homes, key=lambda home: home == "cpu")
 
-    def begin(self, text: Text) -> None:
-        self.text, self.known = text, {}
+    def begin(self, text: Text, far: int = 0) -> None:
+        self.text, self.far, self.known = text, far, {}
 
     def add(
         self, kind: str, node: ast.AST, *edits: Edit, extra: float = 0, but: str = "", own: str = "¤"
@@ -135,7 +136,7 @@ class _Finder:
                 ast.parse(changed(text, here))
                 literal = 8 * (code.startswith('"') and home != "cpu") + code.startswith("next(")
                 last = node.end_lineno if isinstance(node, ast.expr) else node.lineno
-                prior = PRIOR_COST[kind][0] + extra + literal
+                prior = PRIOR_COST[kind][0] + self.far + extra + literal
                 away = home == "cpu" or any('"cpu"' in new for _, _, new in here)
                 self.found.append(Candidate(kind, source.filename, here, prior, node.lineno, last, away))
 

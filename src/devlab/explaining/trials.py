@@ -180,6 +180,8 @@ def run(trial: Trial) -> dict:
     loader.get_code = get_code
     module = sys.modules[trial.name] = types.ModuleType(trial.name)
     module.__file__ = trial.units[-1][0]
+    if trial.function:  # what a script does where it is the program is not asked for
+        module.__name__ = f"tried_{trial.name.strip('_')}"
     sys.path.insert(0, os.path.dirname(os.path.abspath(module.__file__)))
     module.__dict__.update(get_ipython=lambda: _Shell(vars(module)), display=lambda *args, **kwargs: None)
     ops, counts, met = Counter(), Counter(), set()
@@ -200,7 +202,7 @@ def run(trial: Trial) -> dict:
     out: dict = {}
     try:
         with rules(trial.follows):
-            value = _executed(trial, texts, module)
+            value = _executed(trial, texts, module, (ops, counts))
             torch.sim.synchronize()
         events.observers.remove(meter)
         out = {"status": "ok", "value": flat(value)}
@@ -216,8 +218,10 @@ def run(trial: Trial) -> dict:
     return out | {"transfers": counts[events.Transfer], "waits": counts[events.Synchronization]}
 
 
-def _executed(trial: Trial, texts: dict, module: types.ModuleType) -> object:
+def _executed(trial: Trial, texts: dict, module: types.ModuleType, meters: tuple) -> object:
     for number, (name, _) in enumerate(trial.units, 1):
+        for meter in meters:  # what earlier cells did does not count
+            meter.clear()
         try:
             exec(_compiled(name, texts[name], trial), module.__dict__)
         except Exception:  # an earlier cell failed before, too
