@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import devlab
-from devlab.explaining import explained
+from devlab.explaining import explained, known_of
 from devlab.explaining import report as kinds
 from devlab.explaining.report import problem_of, worth_explaining
 from devlab.panel import escape
@@ -349,8 +349,7 @@ def test_no_culprit_and_no_change_is_inside_pytorch():
         report = explained(caught(lambda: Normalized(numpy.ones((2, 3))).to("sim")))
     assert report.culprit == "spread of Normalized"
     assert "module.py" not in report.text()
-    assert not report.mend
-    assert "convert" in report.note
+    assert not report.changes
 
 
 def test_a_tensor_that_pytorch_passed_on_has_the_learners_name():
@@ -436,10 +435,9 @@ def test_an_attribute_that_another_function_replaced():
     """The line in `__init__` made another tensor, on another device."""
     model = Net("sim:0")
     attach(model, numpy.ones(4, dtype="float32"))
-    report = explained(caught(lambda: model(torch.ones(2, 4, device="sim:0"))))
+    report = known_of(caught(lambda: model(torch.ones(2, 4, device="sim:0"))))
     assert report.culprit == "self.table"
     assert "in attach" in report.origin
-    assert report.mend.startswith('model.register_buffer("table", torch.from_numpy(rows)')
 
 
 def test_a_buffer_that_no_checkpoint_holds_is_named():
