@@ -40,11 +40,6 @@ class Hop:
     line: int
     node: ast.AST
 
-    @property
-    def holds_many(self) -> bool:
-        """Tell whether the name stands for a container or a module, not for the tensor itself."""
-        return isinstance(self.scope.evaluate(self.node), list | tuple | dict | torch.nn.Module)
-
 
 @dataclass
 class Story:
