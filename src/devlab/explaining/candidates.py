@@ -26,8 +26,8 @@ PRIOR_COST = {
     "not moved": (26, 9), "definition": (25, 3), "moved elsewhere": (28, 7), "factory elsewhere": (30, 6),
     "return": (33, 5), "each definition": (34, 4), "unpacked": (35, 4), "state": (34, 2), "cpu": (35, 5),
     "copy": (35, 5), "numpy": (34, 5), "pin": (37, 4), "move model": (38, 3), "move model away": (38, 9),
-    "use": (40, 6), "line before": (41, 6), "each use": (41, 7), "all uses": (42, 7), "dtype": (41, 5),
-    "operator": (40, 5), "workers": (60, 8), "to_empty": (70, 20), "autocast": (10, 1),
+    "use": (32, 6), "line before": (33, 6), "each use": (33, 7), "all uses": (34, 7), "dtype": (41, 5),
+    "operator": (40, 5), "workers": (60, 8), "to_empty": (16, 20), "autocast": (10, 1),
 }  # fmt: skip
 _AT_USE = (kinds.MISMATCH, kinds.INDEX, kinds.HOST_ONLY, kinds.GENERATOR, kinds.META)
 _DEVICES = (*_AT_USE, kinds.NO_DEVICE, kinds.FORK, kinds.PINNED, kinds.LOAD)
@@ -332,7 +332,7 @@ class _Finder:
                 rest = ", " * bool(node.args or node.keywords)
                 edit = (begin, begin, f"{way}{rest}") if given is None else (*text.span(given), way)
                 self.add("autocast", node, edit)
-        elif kind in (*_DTYPES, kinds.META, kinds.AMP):
+        elif kind in (*_DTYPES, kinds.AMP):
             self._told_dtype(node, name, receiver)
 
     def _placed(self, node: ast.Call, name: str, receiver: str) -> Iterator[tuple[str, Edit]]:
