@@ -176,7 +176,7 @@ def test_the_wheel_lays_out_the_learners_course_and_the_teachers(installed, tmp_
     run = "import sys; from devlab.cli import main; sys.exit(main(sys.argv[1:]))"
     said = in_wheel(installed, tmp_path, "-c", run, "lab", "mine", "--no-open")
     count = len(list((ROOT / "notebooks").glob("*.ipynb"))) + len(list((ROOT / "exercises").glob("*.ipynb")))
-    assert f"{count + 4} files new" in said  # with AGENTS.md and three pages
+    assert f"{count + 5} files new" in said  # with AGENTS.md and four pages
     assert (tmp_path / "mine" / "docs" / "questions.md").exists()
     assert "assignment" in in_wheel(installed, tmp_path, "-c", run, "course", "class", "--lessons", "00")
 

@@ -85,16 +85,16 @@ def test_the_answers_of_a_stored_lesson_are_folded_until_the_cell_runs(server, p
     """Under a question nobody reads its answer by accident."""
     page.set_viewport_size(VIEWPORT | {"height": 3000})
     notebook = Notebook(page, "notebooks/00_start_here.ipynb")
-    told = notebook.cell('print(f"CPU {HOST.rate')
+    told = notebook.cell("own, from_the_host")
     expect(told.locator(".jp-Placeholder-content")).to_be_visible()
     expect(told.locator(".jp-Cell-outputArea")).to_be_hidden()
-    notebook.run("import devlab")
-    notebook.run('"At best, how many times')
-    notebook.cell('"At best, how many times').get_by_role("button", name="about 2 times").click()
-    notebook.run('print(f"CPU {HOST.rate')
+    for code in ("import devlab", "import CUDA_LIKE", "On an H200: bytes a second"):
+        notebook.run(code)
+    notebook.cell("On an H200: bytes a second").get_by_role("button", name="2", exact=True).click()
+    notebook.run("own, from_the_host")
     output = told.locator(".jp-Cell-outputArea")
     expect(output).to_be_visible()
-    expect(output).to_contain_text("✗ You said “about 2 times”. The answer is “about 20 times”.")
+    expect(output).to_contain_text("✗ You said 2. It is 190, and 200 is nearest.")
 
 
 def test_a_number_out_of_range_is_answered_and_not_changed_in_silence(server, page):
