@@ -195,6 +195,6 @@ devlab.check(fit)
 
 # %% [markdown]
 # With all five you have a program that runs unchanged on a laptop and on any of a server's GPUs, and you know
-# what each line of it moves and waits for. The [page Summary](../docs/summary.md) has it on
-# one sheet of paper. When a program is too slow, or its model does not fit, go on to [12 Less memory, less
+# what each line of it moves and waits for. The page *Summary* has it on one sheet
+# of paper. When a program is too slow, or its model does not fit, go on to [12 Less memory, less
 # time](../notebooks/12_less_memory_less_time.ipynb). `devlab.progress()` shows the whole course at a glance.

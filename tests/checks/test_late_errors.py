@@ -1,7 +1,5 @@
 """An answer that makes a simulated device fail is told so, and what follows is judged as ever."""
 
-import types
-
 import pytest
 import torch
 from torch.nn import functional
@@ -14,6 +12,7 @@ from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
 from devlab.checks.settings import preserve_state
 from devlab.classroom.engine import worker
+from devlab.classroom.engine.shell import Shell
 from devlab.devices import bench
 
 devlab.sim.enable()
@@ -159,8 +158,8 @@ def test_a_block_of_preserved_state_puts_a_failure_back():
 
 def test_a_cell_fails_no_later_cell():
     """The engine of grading makes the device usable after each cell; a kernel would stay without it."""
-    notebook = types.ModuleType("__main__")
-    vars(notebook).update(torch=torch, functional=functional)
+    notebook = Shell()
+    notebook.user_ns.update(torch=torch, functional=functional)
     cell = "loss = functional.cross_entropy(torch.ones(1, 4, device='sim'), torch.tensor([4], device='sim'))"
     assert worker._run_cell(cell, "<cell 1>", notebook) == ""
     assert worker._run_cell("x = torch.ones(3, device='sim').sum().item()", "<cell 2>", notebook) == ""
