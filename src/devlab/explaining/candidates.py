@@ -251,7 +251,8 @@ class _Finder:
             held = {str(t.device) for t in itertools.chain(value.parameters(), value.buffers())}
             add("move model" if held & {"cpu", "meta"} else "move model away", f"{name}.to(¤)")
             if "meta" in held:
-                add("to_empty", f"{name}.to_empty(device=¤).apply({_BEGIN})")
+                if _can_begin(value):
+                    add("to_empty", f"{name}.to_empty(device=¤).apply({_BEGIN})")
                 for other, state in scope.values.items():
                     if isinstance(state, dict) and value.state_dict().keys() <= state.keys():
                         add("assign", f"{name}.load_state_dict({other}, assign=True)")
@@ -476,6 +477,12 @@ class _Finder:
         for far, other in enumerate(block[place + 1 :]):
             if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(other)):
                 self.add("move again", node, self.text.after(other, line), extra=far)
+
+
+def _can_begin(module: torch.nn.Module) -> bool:
+    """Tell whether every module with values of its own can give itself fresh values."""
+    own = [m for m in module.modules() if [*m.parameters(recurse=False), *m.buffers(recurse=False)]]
+    return all(hasattr(m, "reset_parameters") for m in own)
 
 
 def _is_here(device: str) -> bool:
