@@ -371,7 +371,7 @@ square = torch.tensor([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
 missing = []
 with devlab.apples_rules(device):
     x = square.to(device)
-    for line in ("x @ x", "x.softmax(0)", "x.inverse()", "torch.linalg.matrix_exp(x)", "x.mode(0).values"):
+    for line in ("x @ x", "x.softmax(0)", "x.inverse()", "torch.special.log_ndtr(x)", "x.mode(0).values"):
         try:
             eval(line)
             print(f"{line:<27} runs")
@@ -391,8 +391,9 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 # On a Mac, PyTorch 2.13 says more, by its source in `aten/src/ATen/mps/MPSFallback.mm`:
 #
 # ```text
-# NotImplementedError: The operator 'aten::linalg_matrix_exp' is not currently implemented
-# for the MPS device. If you want this op to be considered for addition please comment on
+# NotImplementedError: The operator 'aten::special_log_ndtr.out' is not currently
+# implemented for the MPS device. If you want this op to be considered for addition please
+# comment on
 # https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that resulted in
 # missing op as well as commit hash (...). As a temporary fix, you can set the environment
 # variable `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU as a fallback for this op.
@@ -419,7 +420,7 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 with devlab.apples_rules(device):
     x = square.to(device)
     with devlab.watch() as log:
-        result = torch.linalg.matrix_exp(x.cpu()).to(x.device)
+        result = torch.special.log_ndtr(x.cpu()).to(x.device)
 print(result.device, "transfers", log.transfers)
 
 # %% [markdown] facts=["C3", "I3"]
@@ -427,8 +428,9 @@ print(result.device, "transfers", log.transfers)
 # torch is imported. You need not change the code, but you do not see where your time goes. It helps with
 # **missing operators only**: float64 stays refused.
 #
-# The next cell repeats three steps four times: a sum, a division, and the exponential, which is missing. In
-# the first loop only the missing step leaves the device. In the second the whole loop stays on the CPU:
+# The next cell repeats three steps four times: a sum, a division, and `log_ndtr`, the logarithm of the normal
+# distribution's function, which is missing. In the first loop only the missing step leaves the device. In the
+# second the whole loop stays on the CPU:
 
 # %% facts=["C3"]
 with devlab.apples_rules(device):
@@ -436,14 +438,14 @@ with devlab.apples_rules(device):
         y = x
         for _ in range(4):
             y = y / y.sum()
-            y = torch.linalg.matrix_exp(y.cpu()).to(device)
+            y = torch.special.log_ndtr(y.cpu()).to(device)
     print("step by step: transfers", log.transfers)
 
     with devlab.watch() as log:
         y = x.cpu()
         for _ in range(4):
             y = y / y.sum()
-            y = torch.linalg.matrix_exp(y)
+            y = torch.special.log_ndtr(y)
         y = y.to(device)
     print("in one piece: transfers", log.transfers)
 

@@ -9,7 +9,8 @@ from torch.overrides import TorchFunctionMode
 from devlab import sim
 from devlab.sim import rule
 
-FUNCTIONS = ("linalg_matrix_exp", "mode")  # functions that CUDA has and MPS does not
+# Functions that CUDA has and MPS does not, and the names that stand in the message.
+FUNCTIONS = {"special_log_ndtr": "aten::special_log_ndtr.out", "mode": "aten::mode"}
 
 
 class _Lacking(TorchFunctionMode):
@@ -19,7 +20,7 @@ class _Lacking(TorchFunctionMode):
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         given = (*args, kwargs.get("input"))[0]
         if name in FUNCTIONS and not getattr(given, "is_cpu", True):
-            raise rule.lacks_operator(f"aten::{name}", given.device.type)
+            raise rule.lacks_operator(FUNCTIONS[name], given.device.type)
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and not result.is_cpu:
             rule.refuse_dtype(result.dtype, result.device.type)

@@ -41,8 +41,8 @@ def side():
 
 
 def keep_busy():
-    """Let the current stream copy for a millisecond, or for 40 by real waits."""
-    clock.copy(0, 16 * MIB, into=True, pinned=True)
+    """Let the current stream copy for 6 ms, or for 160 ms by real waits, since machines are busy too."""
+    clock.copy(0, 64 * MIB, into=True, pinned=True)
 
 
 def brought(side, values=1.0, busy=True, **how):
@@ -113,7 +113,7 @@ def test_with_real_waits_a_copy_also_arrives_by_itself(races, side):
     x = brought(side)
     assert (x + 1).tolist() == [1, 1, 1, 1]
     x = brought(side)
-    time.sleep(2 * clock.LANDS_AFTER)
+    time.sleep(4 * clock.LANDS_AFTER)
     assert (x + 1).tolist() == [2, 2, 2, 2]
 
 

@@ -236,7 +236,7 @@ PROGRAMS = {
                 on(lambda x: old_cholesky(torch.eye(2, device=x.device))), [], ["cholesky()"], None
             )
         }
-        if hasattr(torch, "cholesky")
+        if torch.__version__ < "2.14"
         else {}
     ),
     "repeated, of known size": Program(

@@ -198,6 +198,7 @@ def transform(name: str) -> Callable:
     composite = private.caller_under(private.overload(f"aten::{name}"), private.IMPLICIT_KEY)
 
     def run(x, *args, **kwargs):
+        _refuse_bfloat16(name, x)
         if x.dtype is not torch.float16:
             return composite(x, *args, **kwargs)
         before, _narrow.signals = _narrow.signals, True
@@ -207,6 +208,15 @@ def transform(name: str) -> Callable:
             _narrow.signals = before
 
     return run
+
+
+def _refuse_bfloat16(name: str, x: torch.Tensor) -> None:
+    """Refuse a Fourier transform that CUDA computes in bfloat16 since PyTorch 2.14, and the CPU does not."""
+    if x.dtype is torch.bfloat16 and hasattr(torch, "bcomplex32"):
+        raise NotImplementedError(
+            f"{name} of bfloat16 runs on CUDA; the simulator computes on the CPU, which has no kernel for "
+            "it. Give it x.float()."
+        )
 
 
 def attention() -> Callable:
@@ -238,6 +248,7 @@ def _of_powers_of_two(call: Callable) -> Callable:
     """
 
     def run(x, dimensions, normalization, last, **named):
+        _refuse_bfloat16("The Fourier transform", x)
         if _narrow.signals or x.dtype in _FFT:
             sizes = [x.shape[place] for place in dimensions]
             if type(last) is int:

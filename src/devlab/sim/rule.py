@@ -80,14 +80,27 @@ def declarations() -> dict[str, Declaration]:
     return {f"aten::{entry.partition('(')[0]}": Declaration(entry) for entry in entries}
 
 
-def missing_on_mps(name: str) -> bool:
-    """Return whether an operator has kernels of its own for CUDA, and none for MPS.
+# Parts of other operators that MPS has nothing of its own for, where PyTorch's list names no kernel.
+_NOT_REBUILT = frozenset({"aten::_linalg_eigvals", "aten::_linalg_eigh"})
 
-    Names that begin with an underscore are parts of other operators, which MPS builds from parts of its own.
+
+def find_missing_on_mps(name: str) -> str | None:
+    """Return the name of the kernel that an operator has for CUDA and lacks for MPS, or None.
+
+    A structured operator is run by the one that it delegates to, and that name is in PyTorch's message. Names
+    that begin with an underscore are parts of other operators, which MPS builds from parts of its own.
+
+    >>> find_missing_on_mps("aten::mode"), find_missing_on_mps("aten::heaviside")
+    ('aten::mode', 'aten::heaviside.out')
     """
+    name = f"{name}.out" if name == "aten::linalg_lstsq" else name  # which is composed of this operator
     declared = declarations().get(name)
-    public = not name.startswith("aten::_")
-    return public and declared is not None and declared.on_cuda and not declared.on_mps
+    if declared is None or (name.startswith("aten::_") and name not in _NOT_REBUILT):
+        return None
+    if delegate := re.search(r"structured_delegate: (\S+)", declared.entry):
+        name = f"aten::{delegate[1]}"
+        declared = declarations()[name]
+    return name if declared.on_cuda and not declared.on_mps else None
 
 
 def settle(name: str, schema: torch.FunctionSchema, args: tuple, kwargs: dict):
@@ -242,11 +255,6 @@ def _settle_masked_fill(operands) -> int:
 
 active = data.limits  # not empty while something beside CUDA's plain rules must be asked
 
-# Present on CUDA and missing from MPS, beyond what PyTorch's list of native functions says.
-_MISSING = frozenset(
-    {"aten::linalg_eig", "aten::_linalg_eigvals", "aten::_linalg_eigh", "aten::linalg_lstsq"}
-)
-
 
 def refuse(name: str) -> None:
     """Raise, under MPS's rules, what PyTorch raises for an operator that MPS lacks.
@@ -254,8 +262,8 @@ def refuse(name: str) -> None:
     Raises:
         NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.
     """
-    if refuse_dtype in data.refusals and (name in _MISSING or missing_on_mps(name)):
-        raise lacks_operator(name)
+    if refuse_dtype in data.refusals and (missing := find_missing_on_mps(name)):
+        raise lacks_operator(missing)
 
 
 def lacks_operator(name: str, kind: str = data.NAME) -> NotImplementedError:
@@ -352,7 +360,8 @@ _PAIRS = {
         ((torch.uint8,), "upsample_bilinear2d_out_frame"),
     ),
     "upsample_bicubic2d": ((torch.uint8,), "upsample_bicubic2d_out_frame"),
-    **{name: (specs.HALF, f"{name}_cuda") for name in ("igamma", "igammac", "angle")},
+    **{name: (specs.HALF, f"{name}_cuda") for name in ("igamma", "igammac")},
+    "angle": (() if hasattr(torch, "bcomplex32") else specs.HALF, "angle_cuda"),  # PyTorch 2.14 has them
     "histc": (specs.HALF, "histc"),
     "native_dropout_backward": (WHOLE | _COMPLEX | {torch.bool}, "masked_scale"),
     "addcmul": ((torch.complex32,), "addcmul_cuda"),

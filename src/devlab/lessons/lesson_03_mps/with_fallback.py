@@ -120,7 +120,7 @@ def _is_positive(x: torch.Tensor) -> torch.Tensor:
 def falls_back_under_apples_rules(trial):
     for seed in trial.seeds:
         x = trial.randn(3, 3, seed=seed)
-        for gap in (torch.linalg.matrix_exp, lambda x: torch.mode(x.round(), dim=0).values):
+        for gap in (torch.special.log_ndtr, lambda x: torch.mode(x.round(), dim=0).values):
             with apples_rules(trial.device):
                 got = trial.call(gap, x)
             _expect_result(trial, got, gap, x)
