@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 10 Debugging: exercises
 #
-# First you write three tools that look. Then comes a clinic with six broken programs, each of which has one
-# of the six usual culprits in the wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
+# First you write three tools that look. Then comes a clinic with three broken programs, each of which has one
+# of the usual culprits in the wrong place. At the end a tool hunts down values that are not finite. The lesson
+# is [10 Debugging](../notebooks/10_debugging.ipynb).
 #
 # For the tools, write your answer in place of `raise NotImplementedError("your code here")`, as usual. The
 # programs of the clinic are already written, and wrong. Run the check first and read the verdict: the error
@@ -12,7 +13,6 @@
 # %%
 import torch
 from torch import nn
-from torch.nn import functional
 
 import devlab
 
@@ -130,106 +130,16 @@ devlab.check(find_strays)
 # %% [markdown]
 # ## The clinic
 #
-# Here are six broken programs. Each of them runs on the CPU, as most broken programs do. Run the check, read the
+# Here are three broken programs. Each of them runs on the CPU, as most broken programs do. Run the check, read the
 # error, say which tensor is where, find the line that made it, and only then change something. To have a
 # patient on the table, call it yourself in a new cell with tensors on `device`; afterwards ask
 # `devlab.explain()` whether it agrees.
 #
-# A program that runs again is not always mended. So in each of the six, the work is done **where the large
-# tensors are** (the model, the logits or x), and nothing leaves that device in between: no `.cpu()`, and no
+# A program that runs again is not always mended. So in each of the three, the work is done **where the large
+# tensors are** (the cell or x), and nothing leaves that device in between: no `.cpu()`, and no
 # transfer there and back. A tensor from another device goes there in **one** transfer, and a tensor that is
 # there already in none. What the program makes itself, such as a mask or zeros, it makes there at once, and
 # not on the CPU first.
-
-# %% [markdown]
-# ### `fix_batch(model, batch, device)`
-#
-# The model is on `device`. `batch` is a pair (inputs, labels) of tensors on the CPU. Return the model's
-# logits for the inputs, on `device`, with their graph. (The labels are not needed here.) The model stays
-# where it is and as it is, and nothing comes back from the device in between.
-#
-# Needed: [Part of a batch](../notebooks/10_debugging.ipynb#Part-of-a-batch)
-
-
-# %% exercise="fix_batch"
-def fix_batch(model: nn.Module, batch: tuple, device: torch.device) -> torch.Tensor:
-    """Return the model's logits for a batch (inputs, labels) from the CPU."""
-    inputs, _labels = batch
-    ### BEGIN BROKEN
-    # inputs.to(device)
-    ### END BROKEN
-    ### BEGIN SOLUTION
-    inputs = inputs.to(device)
-    ### END SOLUTION
-    return model(inputs)
-
-
-# %% check="fix_batch"
-devlab.check(fix_batch)
-
-# %% [markdown]
-# ### `fix_labels(logits, labels)`
-#
-# Return the cross-entropy (PyTorch's, the mean over the rows) of logits of shape (rows, classes), which have
-# a graph, and int64 labels of shape (rows), which may come from another device. The loss is a tensor of no
-# dimension on the logits' device, and gradients reach the logits.
-#
-# Needed: [Part of a batch](../notebooks/10_debugging.ipynb#Part-of-a-batch)
-
-
-# %% exercise="fix_labels"
-def fix_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross-entropy, on the device of the logits."""
-    ### BEGIN BROKEN
-    # return functional.cross_entropy(logits, labels)
-    ### END BROKEN
-    ### BEGIN SOLUTION
-    return functional.cross_entropy(logits, labels.to(logits.device))
-    ### END SOLUTION
-
-
-# %% check="fix_labels"
-devlab.check(fix_labels)
-
-# %% [markdown]
-# Labels can have a second illness, which no transfer cures: some data sets count their classes from 1. Give
-# the mended function ten classes, with the logits on `device`, and the labels from 1 to 10, and read its
-# loss:
-#
-# ```python
-# loss = fix_labels(torch.randn(10, 10, device=device), torch.arange(1, 11))
-# loss.item()
-# ```
-#
-# On an accelerator the first line passes and the second fails, as in [Run it on the
-# CPU](../notebooks/10_debugging.ipynb#Run-it-on-the-CPU). After it the simulated device needs
-# `devlab.sim.reset()`. On a real GPU do not try it in this notebook, since it would cost you a restart of the
-# notebook's kernel.
-
-# %% [markdown]
-# ### `fix_loss_weight(logits, labels, weight)`
-#
-# Rare classes count more. Return the weighted cross-entropy as PyTorch defines it (`weight=`, divided by the
-# sum of the weights used). Logits and labels are together. `weight` has one number for each class, in the
-# logits' dtype. It was computed with the data set and may be on another device. The loss is on the logits'
-# device, and gradients reach the logits.
-#
-# Needed: [The weight of a loss](../notebooks/10_debugging.ipynb#The-weight-of-a-loss)
-
-
-# %% exercise="fix_loss_weight"
-def fix_loss_weight(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return the weighted mean cross-entropy, on the device of the logits."""
-    ### BEGIN BROKEN
-    # return functional.cross_entropy(logits, labels, weight=weight)
-    ### END BROKEN
-    ### BEGIN SOLUTION
-    return functional.cross_entropy(logits, labels, weight=weight.to(logits.device))
-    ### END SOLUTION
-
-
-# %% check="fix_loss_weight"
-devlab.check(fix_loss_weight)
 
 # %% [markdown]
 # ### `fix_mask(x)`
@@ -324,6 +234,59 @@ def fix_hidden_state(cell: nn.GRUCell, x: torch.Tensor, state: torch.Tensor | No
 devlab.check(fix_hidden_state)
 
 # %% [markdown]
-# With all nine done, keep `describe` and `find_strays` where you can paste them from. Then go on to [11 The
+# ## `first_not_finite(model, x)`
+#
+# A loss has become `nan`. Run `model(x)` once, and return the **dotted name** of the module whose output was the
+# first that was not finite, as `model.named_modules()` names it: `decoder.2.norm`. Return `None` if every
+# output was finite.
+#
+# - `inf` and `-inf` count as `nan` does, whatever later modules make of them. A ReLU turns `-inf` into 0, perhaps
+#   in the very same tensor.
+# - The first is the first **in time**. Modules need not run in the order in which they were registered, and
+#   a module may run twice. A part has its output before the module that it is a part of. The model itself has
+#   the name `""`, and may be the first, too.
+# - An output is a tensor, or a tuple, list or dict in which tensors stand beside other things, at any depth.
+# - The model is left **as it came, without a hook**, even when its forward raises an error, which comes out
+#   of your function.
+# - The host **waits at most once**, however many modules there are.
+#
+# Needed: [When the values go wrong](../notebooks/10_debugging.ipynb#When-the-values-go-wrong)
+
+
+# %% exercise="first_not_finite"
+def first_not_finite(model: nn.Module, x: torch.Tensor) -> str | None:
+    """Return the name of the module that makes the first output with inf or nan in it."""
+    ### BEGIN SOLUTION
+    names, flags = [], []
+
+    def look(name, value):
+        if isinstance(value, torch.Tensor):
+            names.append(name)
+            flags.append(value.isfinite().all())  # stays on the device
+        elif isinstance(value, dict):
+            look(name, list(value.values()))
+        elif isinstance(value, (list, tuple)):
+            for part in value:
+                look(name, part)
+
+    hooks = [
+        module.register_forward_hook(lambda module, inputs, output, name=name: look(name, output))
+        for name, module in model.named_modules()
+    ]
+    try:
+        model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    finite = torch.stack(flags).tolist()  # the one wait
+    return None if all(finite) else names[finite.index(False)]
+    ### END SOLUTION
+
+
+# %% check="first_not_finite"
+devlab.check(first_not_finite)
+
+# %% [markdown]
+# With all of them done, keep `describe`, `find_strays` and `first_not_finite` where you can paste them from. Then go on to [11 The
 # training step](../notebooks/11_training_step.ipynb), which puts everything into one loop.
 # `devlab.progress()` shows where you stand.

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 11 The training step: exercises
 #
-# These five functions together are a program that trains on any device: one step, a measure of how good the
-# model is, a file that outlives the program, and whole epochs. They are the bare frame of a training; the
-# lesson, [11 The training step](../notebooks/11_training_step.ipynb), adds to it what larger programs need.
-# None of the five asks for half precision, parts, clipping or a schedule.
+# These four functions together are a program that trains on any device: one step, a measure of how good the
+# model is, whole epochs, and a training that goes on after an interruption. They are the bare frame of a
+# training; the lesson, [11 The training step](../notebooks/11_training_step.ipynb), adds to it what larger
+# programs need. None of the four asks for half precision, parts, clipping or a schedule.
 #
-# In all five, `device` is a `torch.device`, and not always the current one. Where the task does not say
+# In all four, `device` is a `torch.device`, and not always the current one. Where the task does not say
 # otherwise, the model is on that device already. It is a classifier: `model(inputs)` returns logits of shape
 # (batch, classes), and labels are whole numbers of shape (batch). Waits are counted as `devlab.watch()`
 # counts synchronizations. A transfer to the device is not counted as a wait, although without
@@ -17,6 +17,8 @@
 # check below it. If you are stuck, `devlab.hint(train_step)` helps.
 
 # %%
+from pathlib import Path
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -103,61 +105,9 @@ def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> floa
 devlab.check(evaluate)
 
 # %% [markdown]
-# ## `save(model, path)`
-#
-# Write the model's `state_dict` to the file `path`, which is a `str` or a `Path`. A file that is there
-# already is replaced.
-#
-# - The file holds **the `state_dict` itself**, and no dict around it: every tensor by its name, with its
-#   values and its dtype. `torch.load(path, weights_only=True)` must be able to read it. On which device the
-#   tensors are in the file is up to you.
-# - The model stays as it is, and **where** it is.
-#
-# Needed: [A file](../notebooks/11_training_step.ipynb#A-file)
-
-
-# %% exercise="save"
-def save(model: nn.Module, path) -> None:
-    """Write the model's state_dict to a file."""
-    ### BEGIN SOLUTION
-    torch.save(model.state_dict(), path)
-    ### END SOLUTION
-
-
-# %% check="save"
-devlab.check(save)
-
-# %% [markdown]
-# ## `load(model, path, device)`
-#
-# Fill the model from a file that holds a `state_dict`, and leave **the whole model on `device`**.
-#
-# - The model may be on any device when you are called.
-# - The file may come from a machine with **devices that this one does not have**.
-# - The model can be trained further: what could be trained before can be trained afterwards.
-# - A file that lacks a tensor of the model is an error. The error that `load_state_dict` raises will do.
-# - A file is data. A file that would **run code** when it is read must be refused.
-#
-# Needed: [A file from elsewhere](../notebooks/11_training_step.ipynb#A-file-from-elsewhere)
-
-
-# %% exercise="load"
-def load(model: nn.Module, path, device: torch.device) -> None:
-    """Fill the model from a file, wherever that was written, and move it to the device."""
-    ### BEGIN SOLUTION
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    model.load_state_dict(state)
-    model.to(device)
-    ### END SOLUTION
-
-
-# %% check="load"
-devlab.check(load)
-
-# %% [markdown]
 # ## `fit(model, loader, optimizer, device, epochs)`
 #
-# The capstone. Train for whole epochs, and return a list with one `float` for each epoch: **the mean loss
+# Train for whole epochs, and return a list with one `float` for each epoch: **the mean loss
 # over the samples of that epoch**, as the steps saw it. The last batch may be smaller, and every sample
 # counts the same.
 #
@@ -194,7 +144,74 @@ def fit(model: nn.Module, loader: DataLoader, optimizer, device: torch.device, e
 devlab.check(fit)
 
 # %% [markdown]
-# With all five you have a program that runs unchanged on a laptop and on any of a server's GPUs, and you know
+# ## `continue_training(model, loader, optimizer, device, steps, path)`
+#
+# The capstone. Take `steps` more steps of training, and write to the file `path` all that the rest of the
+# training depends on. If the file is there already, **go on from it as if nothing had happened**: a training
+# that is cut into several calls, each in a program of its own, has the same losses and the same model as one
+# call that takes all the steps.
+#
+# - Return the losses of the steps of this call, a list of `float`. Each step is as in `train_step`.
+# - The batches are those of `for batch in loader`, epoch after epoch. A call may end **in the middle of an
+#   epoch**, and the next begins with the batch that would have come. The loader may shuffle: it draws each
+#   epoch's order from its own `loader.generator`, which a new program has made anew.
+# - A new program has made the model and the optimizer anew, too, with other numbers in them. The optimizer has
+#   a memory. Dropout draws from the default generator of `device`, of the CPU or of the accelerator.
+# - **A file is data**: `torch.load(path, weights_only=True)` must be able to read it, and a file that would run
+#   code when it is read must be refused.
+# - The file may come from **another device**, even from one that this machine does not have. Then everything
+#   goes on but the random numbers of the device, for which there are none. The model stays on `device`.
+#
+# Needed: [As if nothing had happened](../notebooks/11_training_step.ipynb#As-if-nothing-had-happened) and [A
+# file from elsewhere](../notebooks/11_training_step.ipynb#A-file-from-elsewhere)
+
+
+# %% exercise="continue_training"
+def continue_training(
+    model: nn.Module, loader: DataLoader, optimizer, device: torch.device, steps: int, path
+) -> list[float]:
+    """Train for more steps, from where the file ends if there is one; return their losses."""
+    ### BEGIN SOLUTION
+    begun, taken, held = loader.generator.get_state(), 0, {}  # of the epoch: its generator, its batches done
+    if Path(path).exists():
+        held = torch.load(path, map_location="cpu", weights_only=True)
+        model.load_state_dict(held["model"])
+        optimizer.load_state_dict(held["optimizer"])
+        begun, taken = held["begun"], held["taken"]
+        loader.generator.set_state(begun)
+    batches = iter(loader)
+    for _ in range(taken):
+        next(batches)
+    if device.type == "cpu" and "cpu" in held:
+        torch.set_rng_state(held["cpu"])
+    elif device.type in held:
+        torch.get_device_module(device).set_rng_state(held[device.type], device)
+
+    losses = []
+    while len(losses) < steps:
+        batch = next(batches, None)
+        if batch is None:  # the epoch is over
+            begun, taken = loader.generator.get_state(), 0
+            batches = iter(loader)
+        else:
+            losses.append(train_step(model, batch, optimizer, device))
+            taken += 1
+
+    held = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "begun": begun, "taken": taken}
+    if device.type == "cpu":
+        held["cpu"] = torch.get_rng_state()
+    else:
+        held[device.type] = torch.get_device_module(device).get_rng_state(device)
+    torch.save(held, path)
+    return torch.stack(losses).tolist()
+    ### END SOLUTION
+
+
+# %% check="continue_training"
+devlab.check(continue_training)
+
+# %% [markdown]
+# With all four you have a program that runs unchanged on a laptop and on any of a server's GPUs, and you know
 # what each line of it moves and waits for. The page *Summary* has it on one sheet
 # of paper. When a program is too slow, or its model does not fit, go on to [12 Less memory, less
 # time](../notebooks/12_less_memory_less_time.ipynb). `devlab.progress()` shows the whole course at a glance.

@@ -346,10 +346,6 @@ except RuntimeError as error:
 #    which tells you that it was the loss and not a layer.
 #
 # Nested targets and attention masks are forgotten in the same way.
-#
-# **[Exercise](../exercises/10_debugging.ipynb#task_fix_batch):** `fix_batch` moves the batch.
-#
-# **[Exercise](../exercises/10_debugging.ipynb#task_fix_labels):** `fix_labels` moves the labels.
 
 # %% [markdown] facts=["X4"]
 # ### The weight of a loss
@@ -368,10 +364,6 @@ except RuntimeError as error:
     print(error)
 
 print("after the move:", criterion.to(device)(logits, labels).device)
-
-# %% [markdown]
-# **[Exercise](../exercises/10_debugging.ipynb#task_fix_loss_weight):** `fix_loss_weight`, where the weight is
-# an argument and no module holds it.
 
 # %% [markdown] facts=["X4"]
 # ## Look at the whole scene
@@ -495,6 +487,9 @@ guess.was(names[list(largest)[values.isfinite().tolist().index(False)]])
 # The second `Linear` made an `inf`: four times 4010 times its weights of 10 is more than 65504. The
 # `LayerNorm`, which subtracts the mean, made `nan` of it. So look for what is not finite, and not for `nan`
 # alone.
+#
+# **[Exercise](../exercises/10_debugging.ipynb#task_first_not_finite):** `first_not_finite` hunts it down in
+# any model.
 #
 # Sometimes the loss is finite, and its *gradient* is not. Below, one row is all zeros, as padding often is.
 # `torch.autograd.detect_anomaly()`, put around forward and backward, looks for `nan` after each operation of
@@ -755,5 +750,5 @@ print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, c
 # | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
 # | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
 #
-# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken
+# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), four tools and three broken
 # programs. **Then:** [11 The training step](11_training_step.ipynb).

@@ -631,9 +631,6 @@ guess.was("on the device" if weight.device == device else "on the CPU")
 # %% [markdown]
 # The file remembers the place of each tensor, and `torch.load` puts it back there. A file written on `cuda:3`
 # cannot be read like this on your laptop.
-#
-# **[Exercise](../exercises/11_training_step.ipynb#task_save):** `save` writes a model to a file that holds
-# data alone.
 
 # %% [markdown]
 # ## A file from elsewhere
@@ -662,10 +659,6 @@ try:
     torch.load(whole, map_location="cpu", weights_only=True)
 except Exception as error:
     print(type(error).__name__, "- the file holds more than data")
-
-# %% [markdown]
-# **[Exercise](../exercises/11_training_step.ipynb#task_load):** `load` fills a model from a file that was
-# written anywhere.
 
 # %% [markdown]
 # ## As if nothing had happened
@@ -773,11 +766,15 @@ guess.was("not at all" if difference == 0 else "by rounding" if difference < 1e-
 #   `optimizer.load_state_dict` sends its state to where each parameter is *at that moment*.
 # - **Load with `map_location="cpu"`.** Random states are CPU tensors, even that of a device's generator. With
 #   `map_location=device` they would be moved, and refused: *RNG state must be a torch.ByteTensor*.
-# - **Save between two epochs.** The loader's generator tells where the next epoch begins, not how far the
-#   present one has come.
+# - **Save between two epochs**, or save more. The loader's generator tells where the next epoch begins, not
+#   how far the present one has come. In the middle of an epoch, save its state as it was when the epoch began,
+#   and the number of batches done; a resumed program passes over so many.
 # - **Never write over the only good file.** Write to another name and rename it (`Path.replace`). Keep the
 #   last state, and the one that was best on the validation set: after it the model mostly learns its training
 #   set by heart, which is called **overfitting**.
+#
+# **[Exercise](../exercises/11_training_step.ipynb#task_continue_training):** `continue_training` stops and
+# goes on anywhere, also in the middle of an epoch.
 
 # %% [markdown] facts=["T1", "T4"]
 # ## A whole program
@@ -880,6 +877,6 @@ folder.cleanup()
 #
 # The whole course on one sheet for the wall is [the page Summary](../docs/summary.md).
 #
-# **Now do it:** [the exercises of this lesson](../exercises/11_training_step.ipynb), five functions.
+# **Now do it:** [the exercises of this lesson](../exercises/11_training_step.ipynb), four functions.
 # **Then:** a program of your own. Put `devlab.watch()` around one epoch of it, and see what it moves. When it
 # is too slow, or does not fit, go on with [12 Less memory, less time](12_less_memory_less_time.ipynb).

@@ -1,4 +1,4 @@
-"""Lesson 10: debugging, three tools that look and six broken programs to mend."""
+"""Lesson 10: debugging, four tools that look and three broken programs to mend."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,12 +18,10 @@ lesson = Lesson(
         "describe",
         "device_report",
         "find_strays",
-        "fix_batch",
-        "fix_labels",
-        "fix_loss_weight",
         "fix_mask",
         "FixedPositions",
         "fix_hidden_state",
+        "first_not_finite",
     ),
 )
 
@@ -36,13 +34,11 @@ def unchanged(module: nn.Module, headline: str) -> contextlib.AbstractContextMan
     return verbs.untouched(module, headline, "all as it came", "another `{path}`, or the same elsewhere")
 
 
-def watched_straight(
-    trial, *args: object, what: str = "", makes: str = "", spare: torch.Tensor | None = None
-) -> object:
+def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> object:
     """Call the answer; expect on an accelerator that each tensor it moves goes there once, and stays.
 
     `what` names the argument that may be elsewhere. `makes` names, with its verb ("the mask was"), what the
-    answer makes itself: that has to be made there. `spare` may go along, though the answer does not need it.
+    answer makes itself: that has to be made there.
     """
     got, log = trial.watched(*args)
     home = str(trial.device)
@@ -56,8 +52,7 @@ def watched_straight(
         "something left {one.source} for {one.target}",
         f"all the work on {home}, where the others are",
     )
-    moved = [copy for copy in moved if spare is None or copy.bytes != spare.nbytes]
-    given = [one for _, one in leaves(args) if isinstance(one, torch.Tensor) and one is not spare]
+    given = [one for _, one in leaves(args) if isinstance(one, torch.Tensor)]
     away = sum(one.device != trial.device for one in given)
     headline, asked = (
         f"{{times}}, where {what} can go to {home} in one",
@@ -83,11 +78,6 @@ def sources(trial) -> tuple[torch.device, ...]:
     before it has arrived, which is another lesson's subject; in the other direction that habit does no harm.
     """
     return (trial.device,) if trial.device.type == "cpu" else (trial.device, *trial.others)
-
-
-def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
-    """Return logits that ask for a gradient, on the trial's device."""
-    return trial.randn(rows, classes, seed=seed).requires_grad_()
 
 
 def see_gradients(

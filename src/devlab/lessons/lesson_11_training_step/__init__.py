@@ -8,7 +8,6 @@ from unittest import mock
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from devlab.checks import expect, probes, verbs
 from devlab.checks.exercise import Lesson
@@ -16,7 +15,9 @@ from devlab.checks.seen import Seen, most
 from devlab.checks.settings import seed_generators
 from devlab.watching.watch import Log, watch
 
-lesson = Lesson("11_training_step", "The training step", ("train_step", "evaluate", "save", "load", "fit"))
+lesson = Lesson(
+    "11_training_step", "The training step", ("train_step", "evaluate", "fit", "continue_training")
+)
 
 CPU = torch.device("cpu")
 FEATURES, CLASSES = 5, 3
@@ -49,20 +50,6 @@ def make_model(seed: int, device: torch.device = CPU) -> nn.Sequential:
     return nn.Sequential(*layers).to(device)
 
 
-class Net(nn.Module):
-    """A model with everything that a state_dict may hold, and a table that it does not."""
-
-    def __init__(self, seed: int):
-        super().__init__()
-        self.body = make_model(seed)
-        self.register_buffer("scale", torch.rand(3))
-        self.register_buffer("table", torch.arange(3.0), persistent=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the logits."""
-        return self.body(x) + self.table * self.scale
-
-
 def make_optimizer(model: nn.Module, kind: str = "momentum") -> torch.optim.Optimizer:
     """Return an optimizer with state, which must be where the parameters are."""
     if kind == "adam":
@@ -78,34 +65,9 @@ def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return trial.randn(count, FEATURES, seed=seed, on=CPU), labels
 
 
-def train_further(model: nn.Module, batches: Iterable, on: torch.device) -> None:
-    """Train a model in place on a device, by steps of ours; afterwards the model is where it was."""
-    home = next(model.parameters()).device
-    optimizer = make_optimizer(model.to(on).train())
-    for inputs, labels in batches:
-        loss = F.cross_entropy(model(inputs.to(on)), labels.to(on))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    model.to(home)
-
-
 def twin(model: nn.Module) -> nn.Module:
     """Return an independent copy of a model on the CPU."""
     return copy.deepcopy(model).to(CPU)
-
-
-def expect_weights(model: nn.Module, wanted: nn.Module, device: torch.device, why: Callable) -> None:
-    """Expect every parameter and saved buffer on the device, with the values of a model of ours.
-
-    `why(name)` is the headline where a value differs.
-    """
-    theirs = wanted.state_dict()
-    for name, tensor in model.state_dict().items():
-        expect.device(tensor, device, f"the model's {name}")
-        mine, right = tensor.detach().cpu().double(), theirs[name].double()
-        if not torch.allclose(mine, right, rtol=0, atol=WITHIN):
-            expect.fail(why(name), f"{name} of norm {right.norm():.5g}", f"{name} of norm {mine.norm():.5g}")
 
 
 def see_weights(model: nn.Module, when: str) -> Iterator[tuple]:
