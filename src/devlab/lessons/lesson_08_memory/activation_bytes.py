@@ -78,7 +78,7 @@ def measure_kept(block, x):
     return sum(kept.values())
 
 
-def predicted(t, fused, *cases):
+def see_predictions(t, fused, *cases):
     for shape, hidden, heads, dtype in cases:
         got = t.call(shape, hidden, heads, dtype, fused)
         expect.kind(got, int, "an int", "the number of bytes")
@@ -89,16 +89,16 @@ def predicted(t, fused, *cases):
 
 @scene(activation_bytes, ours, "fused attention keeps no table", only="cpu")
 def fused_attention(t):  # not every device fuses it
-    yield from predicted(t, True, ((2, 32, 64), 192, 8, torch.float32))
+    yield from see_predictions(t, True, ((2, 32, 64), 192, 8, torch.float32))
 
 
 @scene(activation_bytes, ours, "written-out attention: a table for each head")
 def written_out(t):
     shapes = ((4, 32, 64), 160, 8), ((3, 64, 48), 64 + 32 * (t.seeds[1] % 3), 6)
-    yield from predicted(t, False, *((*shape, torch.float32) for shape in shapes))
+    yield from see_predictions(t, False, *((*shape, torch.float32) for shape in shapes))
 
 
 @scene(activation_bytes, ours, "each number at the size of its dtype")
 def dtypes(t):
     halves = torch.bfloat16, torch.float16
-    yield from predicted(t, False, *(((4, 32, 48), 112, 3, dtype) for dtype in halves))
+    yield from see_predictions(t, False, *(((4, 32, 48), 112, 3, dtype) for dtype in halves))
