@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07 Asynchrony: exercises
 #
-# Seven tasks: two ways to time, a sum without waiting, one launch in place of many, the regime of a product,
+# Seven tasks: two ways to time, one launch in place of many, the regime of a product, what a recorded trace says,
 # copies that hide behind the work, and the decision which device to use. The lesson is
 # [07 Asynchrony](../notebooks/07_asynchrony.ipynb).
 #
@@ -13,9 +13,12 @@
 # check below it. If you are stuck, `devlab.hint(time_op)` helps.
 
 # %%
+import gzip
+import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 
@@ -98,30 +101,6 @@ def event_time(fn: Callable[[], object], device: torch.device) -> float:
 devlab.check(event_time)
 
 # %% [markdown]
-# ## `running_total(losses)`
-#
-# `losses` is a list of at least one zero-dimensional tensor of float32, all on one device. Some of them may hold a
-# graph. Return their sum as a zero-dimensional tensor of float32 **on that device, without a graph**.
-#
-# - The host **never waits** for the device, and not for a copy either.
-# - The losses stay as they are, their numbers and their graphs. `loss.detach()` is a second name for the same
-#   memory, so nothing may be added to it in place.
-#
-# Needed: [The host runs ahead](../notebooks/07_asynchrony.ipynb#The-host-runs-ahead)
-
-
-# %% exercise="running_total"
-def running_total(losses: list[torch.Tensor]) -> torch.Tensor:
-    """Return the sum of the losses, on their device, without waiting for it."""
-    ### BEGIN SOLUTION
-    return torch.stack([loss.detach() for loss in losses]).sum()
-    ### END SOLUTION
-
-
-# %% check="running_total"
-devlab.check(running_total)
-
-# %% [markdown]
 # ## `batched(xs, w)`
 #
 # `xs` has the shape (n, a, b) and `w` the shape (b, c), both on one device. Return what the loop
@@ -189,6 +168,82 @@ def regime(
 
 # %% check="regime"
 devlab.check(regime)
+
+# %% [markdown]
+# ## `read_trace(path)`
+#
+# A colleague has recorded three steps of a training by `torch.profiler` and asks: what slows it down? The traces in
+# the folder below are such files, from an H200; try them in ui.perfetto.dev, too.
+
+# %%
+folder = Path(devlab.__file__).parent / "data" / "h200"
+for trace in sorted(folder.glob("*.json.gz")):
+    print(trace.name)
+
+# %% [markdown]
+# `path` (a `str`) names a trace in Chrome's JSON, packed by gzip. Its `"traceEvents"` are a list of dicts. Those with
+# `"ph": "X"` are the **slices**: `name`, `cat` (what kind), `tid` (the thread), `ts` and `dur` (begin and length, in
+# microseconds), in no order. The **steps** are the slices of the category `user_annotation` whose name begins with
+# `ProfilerStep`, at least one, and of every other slice counts what lies within a step. Return a tuple of three:
+#
+# - **how long the GPU idles in a step**, a `float` in microseconds, the mean of all steps: the time in which nothing of
+#   the categories `kernel`, `gpu_memcpy` and `gpu_memset` runs. Several streams may work at once.
+# - **the operator in which the host waits longest**, such as `"aten::item"`, all its waits added up, and `None` where no
+#   operator waits. A wait is a slice whose name ends with `Synchronize`. Its operator is a slice of the category
+#   `cpu_op` of the same thread that the wait lies in; operators call each other, and the outermost is the one that the
+#   program called.
+# - **what bounds the step**: `"GPU"` where it idles for less than a third of the steps' time; otherwise `"loader"` where
+#   the slices whose name begins with `enumerate(DataLoader)` take at least half as long as the GPU idles, and
+#   `"launches"` where they do not.
+#
+# It is judged on recorded traces and on small ones that the check writes, on the CPU alone. Call your function on each
+# file of the folder, too: which of the five trainings would you help, and how?
+#
+# Needed: [A trace, read line by line](../notebooks/07_asynchrony.ipynb#A-trace,-read-line-by-line)
+
+
+# %% exercise="read_trace"
+def read_trace(path: str) -> tuple[float, str | None, str]:
+    """Return how long the GPU idles in a step, the operator that waits longest, and what bounds the step."""
+    ### BEGIN SOLUTION
+    with gzip.open(path, "rt") as file:
+        slices = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    for one in slices:
+        one["end"] = one["ts"] + one["dur"]
+    slices.sort(key=lambda one: (one["ts"], -one["end"]))  # an operator before those that it calls
+    marks = [one for one in slices if one["cat"] == "user_annotation"]
+    steps = [one for one in marks if one["name"].startswith("ProfilerStep")]
+    busy = loading = 0.0
+    waits = {}
+    for step in steps:
+        mark = step["ts"]  # up to here the GPU is accounted for
+        for one in slices:
+            begin, end = max(one["ts"], step["ts"]), min(one["end"], step["end"])
+            if end <= begin:
+                continue
+            if one["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
+                busy += max(0, end - max(begin, mark))
+                mark = max(mark, end)
+            elif one["name"].startswith("enumerate(DataLoader)"):
+                loading += end - begin
+            elif one["name"].endswith("Synchronize"):
+                for operator in slices:
+                    around = operator["ts"] <= one["ts"] and operator["end"] >= one["end"]
+                    if operator["cat"] == "cpu_op" and operator["tid"] == one["tid"] and around:
+                        waits[operator["name"]] = waits.get(operator["name"], 0) + end - begin
+                        break
+    whole = sum(step["dur"] for step in steps)
+    idle = whole - busy
+    if idle < whole / 3:
+        bound = "GPU"
+    else:
+        bound = "loader" if loading >= idle / 2 else "launches"
+    return idle / len(steps), max(waits, key=waits.get, default=None), bound
+    ### END SOLUTION
+
+
+# %% check="read_trace"
+devlab.check(read_trace)
 
 # %% [markdown]
 # ## `class Prefetcher(loader, device)`

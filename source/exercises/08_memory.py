@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08 Memory: exercises
 #
-# Seven functions: three read the account of a device's memory, one gives memory back, one keeps it from
-# growing, one predicts it, and one finds out how much fits. The lesson is
+# Seven functions: two read the account of a device's memory, one gives memory back, one keeps it from
+# growing, two predict it, and one finds out how much fits. The lesson is
 # [08 Memory](../notebooks/08_memory.ipynb).
 #
 # PyTorch keeps its account for accelerators, so whatever is about the account is judged there and not on the
@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import devlab
 
@@ -83,34 +84,6 @@ def peak_bytes(fn: Callable, device: torch.device) -> int:
 
 # %% check="peak_bytes"
 devlab.check(peak_bytes)
-
-# %% [markdown]
-# ## `cached_bytes(device)`
-#
-# Return how many bytes PyTorch keeps on `device` for later, as an `int`: bytes that are reserved and that
-# belong to no live tensor.
-#
-# - Whole free segments count, and so do free pieces between the blocks of live tensors.
-# - What a view or a graph keeps alive is in use, though no name leads to it.
-# - Only this device counts, whichever is current.
-# - **A question changes nothing**: afterwards as much is reserved as before, the account's peak is what it
-#   was, and no tensor was made in order to ask.
-# - It is judged on accelerators only.
-#
-# Needed: [Reserved and cached](../notebooks/08_memory.ipynb#Reserved-and-cached)
-
-
-# %% exercise="cached_bytes"
-def cached_bytes(device: torch.device) -> int:
-    """Return what is reserved on the device and held by no tensor."""
-    ### BEGIN SOLUTION
-    memory = torch.get_device_module(device)
-    return memory.memory_reserved(device) - memory.memory_allocated(device)
-    ### END SOLUTION
-
-
-# %% check="cached_bytes"
-devlab.check(cached_bytes)
 
 # %% [markdown]
 # ## `release(cache, key, device)`
@@ -211,6 +184,71 @@ def training_bytes(model: nn.Module, optimizer_name: str) -> int:
 
 # %% check="training_bytes"
 devlab.check(training_bytes)
+
+# %% [markdown]
+# ## `activation_bytes(shape, hidden, heads, dtype, fused)`
+#
+# How many bytes does this block of a transformer keep for its backward? The two Linears that are multiplied
+# in its last line are the gated kind that Llama and its relatives have in place of the GELU.
+
+
+# %%
+class Block(nn.Module):
+    def __init__(self, width, hidden, heads, fused):
+        super().__init__()
+        self.heads, self.fused = heads, fused
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.gate, self.up = nn.Linear(width, hidden), nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def attention(self, q, k, v):
+        if self.fused:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        later = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
+        scores = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
+        return scores.masked_fill(later, float("-inf")).softmax(-1) @ v
+
+    def forward(self, x):
+        qkv = self.qkv(self.norm_1(x))
+        heads = [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in qkv.chunk(3, -1)]
+        x = x + self.out(self.attention(*heads).transpose(1, 2).flatten(2))
+        normed = self.norm_2(x)
+        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+
+
+# %% [markdown]
+# `shape` is that of `x`: batch, length, width. All numbers are of `dtype`, the block's parameters, too. Return
+# the bytes as an `int`. No block has to be built for that: think of each line what its backward needs.
+#
+# - A tensor counts once, however many operations need it. The parameters do not count.
+# - With `fused=True` attention is PyTorch's own, which computes the table of length × length again in its
+#   backward and keeps none of it.
+# - Your number is compared with what autograd saves of such a block on each device, storage by storage, and may
+#   differ by 2 %. What the norms keep of each token, the mask and one number for each token and head are less
+#   than that.
+# - Fused attention is judged on the CPU alone, because not every device has it.
+#
+# Needed: [Activations on paper](../notebooks/08_memory.ipynb#Activations-on-paper)
+
+
+# %% exercise="activation_bytes"
+def activation_bytes(
+    shape: tuple[int, int, int], hidden: int, heads: int, dtype: torch.dtype, fused: bool
+) -> int:
+    """Return the bytes that a block keeps for its backward, besides its parameters."""
+    ### BEGIN SOLUTION
+    batch, length, width = shape
+    numbers = 8 * width  # x, norm_1, q, k, v, attention, the sum, norm_2
+    numbers += 4 * hidden  # gate, silu, up, their product
+    if not fused:
+        numbers += heads * length  # for each token a row of the table in each head
+    return batch * length * numbers * dtype.itemsize
+    ### END SOLUTION
+
+
+# %% check="activation_bytes"
+devlab.check(activation_bytes)
 
 # %% [markdown]
 # ## `largest_batch(step, limit)`

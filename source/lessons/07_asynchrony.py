@@ -166,10 +166,6 @@ finally:
         torch.cuda.set_sync_debug_mode("default")
 
 # %% [markdown] facts=["Y1", "Y2"]
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`, a sum of losses that
-# may hold graphs, without a single wait.
-
-# %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
 #
 # Here are short programs, and what host and device do in them. The bar below a line says how long that line
@@ -649,6 +645,9 @@ guess.was_about(100 * idle["small_batches_launch_bound"])
 # {measured:traces:pinned_no_wait:images/s} and {measured:traces:workers_pinned_no_wait:images/s} images a
 # second, in the order of the last three rows: starting workers took longer than they saved. Only a clock
 # around the epoch says what you gain.
+#
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_read_trace):** `read_trace`, which says of any trace how
+# long the GPU idles, where the host waits, and what bounds the step.
 #
 # `log.timeline()` of this course draws a trace, with a lane for each **engine** of the device, the part that
 # computes and the parts that copy:

@@ -215,9 +215,6 @@ print("and not by PyTorch:      ", (total - free - memory.memory_reserved(device
 # A hundred MiB more in use, and no tensor anywhere. That is no leak: the next tensor that fits gets this
 # memory. The last line is what neither tensors nor the cache explain: other processes, and what CUDA takes
 # for itself, some hundred MiB. So ask how much is *allocated*, and not what the system shows.
-#
-# **[Exercise](../exercises/08_memory.ipynb#task_cached_bytes):** `cached_bytes`, while tensors come, go, and
-# leave views behind.
 
 # %% [markdown]
 # ## Giving it back
@@ -555,7 +552,7 @@ guess.was_about(held)
 # **[Exercise](../exercises/08_memory.ipynb#task_training_bytes):** `training_bytes`, for models of which a
 # part is frozen, shared, or in another dtype.
 
-# %% [markdown] facts=["H2", "H6"]
+# %% [markdown] facts=["H2", "H6", "H8"]
 # ### Activations on paper
 #
 # Activations can be counted, too: go through a block and note what its backward needs. Below is a block of
@@ -566,7 +563,7 @@ guess.was_about(held)
 #
 # PyTorch counts for you: `saved_tensors_hooks` calls a function of yours with each tensor that a graph keeps.
 
-# %% facts=["H2", "H6"]
+# %% facts=["H2", "H6", "H8"]
 guess = devlab.predict(
     "12 blocks of width 768, 8 texts of 1024 tokens, float32: how many GB of activations in the blocks?",
     0.5,
@@ -575,7 +572,7 @@ guess = devlab.predict(
 )
 
 
-# %% facts=["H2", "H6"]
+# %% facts=["H2", "H6", "H8"]
 class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -612,12 +609,15 @@ print(f"12 blocks: {in_blocks:.2f} GB, the scores of 50,304 words: {scores:.2f} 
 guess.was_about(in_blocks)
 del block, x, out
 
-# %% [markdown] facts=["H2", "H6"]
+# %% [markdown] facts=["H2", "H6", "H8"]
 # With the parameters that makes 6.98 GB after the forward. H200, measured: {measured:memory_by_phase:step 0:
 # after forward}. The simulated device writes attention out, which adds 1 here; the scores of the last layer,
 # one tensor, are a quarter of it all. So where memory is short, compute the loss in pieces of the text. The
 # peak of {measured:memory_by_phase:step 0: peak of backward} came with the first results of the backward, two
 # more tensors as large as the scores.
+#
+# **[Exercise](../exercises/08_memory.ipynb#task_activation_bytes):** `activation_bytes`, for the block that
+# newer models have, with attention fused or written out.
 
 # %% [markdown] facts=["H2", "H6"]
 # ### The mountain of a step

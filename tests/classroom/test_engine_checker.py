@@ -17,7 +17,7 @@ from devlab.devices import bench
 SEED = 4711
 # Values, views, errors, models, a pretended machine, arguments changed in place, memory, a class.
 SAMPLE = ["device_of", "add_across", "mask_like", "model_device", "list_gpus", "scale_in_place"]
-SAMPLE += ["cached_bytes", "CausalMask"]
+SAMPLE += ["bytes_kept", "CausalMask"]
 
 
 def recorded(code, exercise) -> dict:

@@ -16,7 +16,7 @@ from devlab.watching import timing
 lesson = Lesson(
     "07_asynchrony",
     "Asynchrony",
-    ("time_op", "event_time", "running_total", "batched", "regime", "Prefetcher", "crossover"),
+    ("time_op", "event_time", "batched", "regime", "read_trace", "Prefetcher", "crossover"),
 )
 
 

@@ -15,7 +15,15 @@ from devlab.checks.trial import Skip
 lesson = Lesson(
     "08_memory",
     "Memory",
-    ("bytes_kept", "peak_bytes", "cached_bytes", "release", "total_loss", "training_bytes", "largest_batch"),
+    (
+        "bytes_kept",
+        "peak_bytes",
+        "release",
+        "total_loss",
+        "training_bytes",
+        "activation_bytes",
+        "largest_batch",
+    ),
 )
 
 KIB, MIB = 1 << 10, 1 << 20
