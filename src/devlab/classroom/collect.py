@@ -3,20 +3,23 @@
 import csv
 import hashlib
 import json
+import platform
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 
+from devlab import __version__
 from devlab.classroom.download import (
     OTHER_ARCHIVES,
     File,
     Unreadable,
+    attempt_of,
     files,
     is_notebook,
-    keep_open,
     notebook_of,
     printable,
     reason_of,
@@ -31,8 +34,8 @@ from devlab.classroom.results import plain
 MOST_BYTES, LEAST_BYTES = 2**30, 50_000
 TOO_MUCH = "too much was handed in beside it to be read: ask for the notebook itself"
 MOST_BESIDE = 16 << 20  # bytes of what lies beside a notebook that are there when it runs
-# What Moodle and Canvas put before the name of a file.
-PLATFORMS = re.compile(r"^.*_assignsubmission_file_|^[^_]+_(?:LATE_)?\d+_\d+_")
+# What `devlab.start()` shows in a student's notebook.
+STARTED = re.compile(r"devlab ([\w.]{1,20}) · Python ([\w.]{1,20}) · torch ([\w.]{1,20})")
 HEAD = 4096  # characters of a line that a teacher reads, since a student chooses how long a name is
 
 
@@ -43,7 +46,8 @@ class Submission:
     `problem` says why it is not graded, and what to do; `remarks` what was guessed or noticed. `student` and
     `assignment` may be "" where nothing tells them. `digest` changes with what was handed in and with what
     judges it; `work` says how many tasks hold more than what was handed out. `number` is the platform's for
-    the student, and `beside` are the files that lie beside the notebook, by their paths from there.
+    the student, `prefix` what the platform put before the file's name, and `beside` are the files that lie
+    beside the notebook, by their paths from there.
     """
 
     student: str
@@ -56,6 +60,7 @@ class Submission:
     digest: str = ""
     work: int = 0
     number: str = ""
+    prefix: str = ""
     beside: tuple[tuple[str, File], ...] = field(default=(), repr=False, compare=False)
 
     def notebook(self) -> dict:
@@ -89,10 +94,14 @@ class Collection:
         if bad:
             lines.append(f"{_count(bad, 'file')} not graded:")
             lines += [f"  {one.student or '(nobody known)'}, {one.path}: {one.problem}" for one in bad]
-        if self.ignored:
-            lines.append(f"{_count(self.ignored, 'file')} set aside:")
-            lines += [f"  {path}: {why}" for path, why in self.ignored]
-        return "\n".join(printable(line)[:HEAD] for line in lines)
+        return "\n".join([*(printable(line)[:HEAD] for line in lines), *self.set_aside()])
+
+    def set_aside(self) -> list[str]:
+        """Return lines that name the files set aside, none where there are none."""
+        lines = [f"{_count(self.ignored, 'file')} beside the notebooks:"] if self.ignored else []
+        return [
+            printable(line)[:HEAD] for line in (*lines, *(f"  {path}: {why}" for path, why in self.ignored))
+        ]
 
 
 def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collection:
@@ -102,18 +111,18 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
     Nothing is written, and nothing that a student wrote is run. What goes wrong over a file is that file's
     problem.
     """
-    with keep_open():
-        roots = [list(files(path)) for path in map(_inside_course, paths)]
-        left = defaultdict(lambda: MOST_BYTES)
-        # Notebooks come first: what else lies beside them may be large.
-        owned = sorted(owners(roots, list(handouts)), key=lambda one: not one.file.called_notebook)
-        judged = [_read_safely(one, handouts, left) for one in owned]
+    roots = [list(files(path)) for path in map(_inside_course, paths)]
+    left = defaultdict(lambda: MOST_BYTES)
+    # Notebooks come first: what else lies beside them may be large.
+    owned = sorted(owners(roots, list(handouts)), key=lambda one: not one.file.called_notebook)
+    judged = [_read_safely(one, handouts, left) for one in owned]
     found = _lay_together(_take_latest(_tell_apart(judged)))
     good = {one.student for _, one in found if not one.problem}
     kept, ignored = [], []
     for owned, one in found:
         # A stray file beside a notebook is nothing to worry about; all that a student gave is.
-        if one.problem and not _is_notebooks(one) and (one.student in good or not owned.told):
+        told = owned.told or owned.file.problem
+        if one.problem and not _is_notebooks(one) and (one.student in good or not told):
             ignored.append((one.path, one.problem))
         else:
             kept.append(one)
@@ -126,11 +135,11 @@ def _lay_together(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Su
     others = defaultdict(list)
     for owned, one in found:
         if one.problem not in ("", TOO_MUCH) and not owned.file.problem and not _is_notebooks(one):
-            others[owned.key].append(owned.file)
+            others[owned.key].append(owned)
     told, there = [], set()
     for owned, one in found:
         if not one.problem:
-            beside = dict(_beside(owned.file, others[owned.key]))
+            beside = _beside(owned.file, others[owned.key])
             facts = "".join(f"{name} {file.size} {file.changed}" for name, file in beside.items())
             digest = hashlib.sha256((one.digest + facts).encode()).hexdigest() if beside else one.digest
             one = replace(one, beside=tuple(beside.items()), digest=digest)
@@ -140,14 +149,24 @@ def _lay_together(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Su
     return [(owned, replace(one, problem=words) if id(owned.file) in there else one) for owned, one in told]
 
 
-def _beside(notebook: File, others: Sequence[File]) -> Iterator[tuple[str, File]]:
-    """Yield the files at or below a notebook's place by their paths from there, as far as there is room."""
+def _beside(notebook: File, others: Sequence[Owned]) -> dict[str, File]:
+    """Return the files at or below a notebook's place by their paths from there, as far as there is room.
+
+    A file that a platform renamed has its own name again. Where Canvas counted it, as in `my_helpers-1.py`,
+    the file is there without the count, too.
+    """
     folder, left = notebook.parts[:-1], MOST_BESIDE
-    for one in sorted(others, key=lambda file: file.size):
-        left -= max(one.size, LEAST_BYTES)
-        inside = one.parts[len(folder) :]
-        if one.parts[: len(folder)] == folder and left >= 0 and not {"..", ""} & {*inside}:
-            yield "/".join((*inside[:-1], PLATFORMS.sub("", inside[-1]))), one
+    found, counted = {}, {}
+    for one in sorted(others, key=lambda owned: owned.file.size):
+        left -= max(one.file.size, LEAST_BYTES)
+        inside = one.file.parts[len(folder) :]
+        if one.file.parts[: len(folder)] == folder and left >= 0 and not {"..", ""} & {*inside}:
+            own = inside[-1].removeprefix(one.prefix)
+            found["/".join((*inside[:-1], own))] = one.file
+            stem, dot, ending = own.rpartition(".")
+            if own != inside[-1]:
+                counted[attempt_of(stem)[0] + dot + ending] = one.file
+    return counted | found
 
 
 def _is_notebooks(one: Submission) -> bool:
@@ -166,7 +185,7 @@ def _read_safely(
 ) -> tuple[Owned, Submission]:
     """Read a file as `_read` does; `left` says how many bytes of each student's may still be read."""
     given = Submission(owned.student, owned.assignment, owned.file.shown, late=owned.late, file=owned.file)
-    given = replace(given, number=owned.number)
+    given = replace(given, number=owned.number, prefix=owned.prefix)
     if not given.assignment and len(handouts) == 1:
         (only,) = handouts
         given = replace(given, assignment=only)
@@ -212,7 +231,7 @@ def _read(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> S
         remarks.append(f"called {printable(file.name)}, though it is a notebook")
     if owned.assignment and owned.assignment != best:
         remarks.append(f"named {owned.assignment}, but it is {best} by its cells")
-    remarks += handouts[best].remarks(notebook)
+    remarks += handouts[best].remarks(notebook) + _compare_versions(notebook)
     if owned.late:
         remarks.append("marked late by the learning platform")
     if not owned.student:
@@ -222,6 +241,28 @@ def _read(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> S
     work = handouts[best].worked_on(notebook)
     digest = hashlib.sha256((given.digest + handouts[best].digest).encode()).hexdigest()
     return replace(given, assignment=best, remarks=tuple(remarks), work=work, digest=digest)
+
+
+def _compare_versions(notebook: dict) -> list[str]:
+    """Return a remark where a student worked with another Python, torch or devlab than is here.
+
+    The notebook tells: Jupyter notes all parts of its kernel's version, and `devlab.start()` shows all three.
+    """
+    there, metadata = {}, notebook.get("metadata")
+    info = metadata.get("language_info") if isinstance(metadata, dict) else None
+    noted = re.match(r"[\d.]{1,20}", str(info.get("version"))) if isinstance(info, dict) else None
+    if noted and noted[0].count(".") > 1:  # the hand-out has two parts, and no kernel's
+        there["Python"] = noted[0]
+    for cell in notebook["cells"]:
+        if "devlab.start" in cell["source"] and cell.get("outputs"):
+            shown = STARTED.search(json.dumps(cell["outputs"], ensure_ascii=False))
+            there |= zip(("devlab", "Python", "torch"), shown.groups(), strict=True) if shown else ()
+    here = {"devlab": __version__, "Python": platform.python_version(), "torch": version("torch")}
+    other = [name for name, its in there.items() if its.split(".")[:2] != here[name].split(".")[:2]]
+    theirs, ours = (
+        " and ".join(f"{name} {which[name]}" for name in sorted(other)) for which in (there, here)
+    )
+    return [f"made with {theirs}, graded with {ours}"] if other else []
 
 
 def _few_letters(text: str) -> str:

@@ -1,6 +1,5 @@
 """Reads a download: what the names in paths tell, the files in folders and zips, and notebooks."""
 
-import contextlib
 import functools
 import io
 import json
@@ -12,11 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-# How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one. Canvas and
-# Blackboard: all files in one folder. Brightspace: a folder a student, or all in one.
+# How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one (its source,
+# mod/assign/classes/downloader.php; before 4.1 a folder's name ends in "_"). Canvas, with the students' names
+# or without: all files in one folder (lib/content_zipper.rb). Blackboard: the same. Brightspace: as Moodle.
 PLATFORMS = (
     re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<rest>.*))?"),
     re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_\d+_(?P<rest>.+)"),
+    re.compile(r"(?P<late>LATE_)?(?P<name>anon_[^_]+)_\d+_(?P<rest>.+)"),
     re.compile(r".+?_(?P<name>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<rest>.*)|\.txt)?"),
     re.compile(
         r"(?P<id>\d+)-\d+ ?- (?P<name>.+?) ?- (?P<time>\w+ \d+, \d{4} \d+ [AP]M)(?: ?- (?P<rest>.+))?"
@@ -32,13 +33,17 @@ UNSAFE = re.compile(r'[\\/:*?"<>|+\[\]{}\x00-\x1f\x7f]')
 
 @dataclass(frozen=True)
 class Name:
-    """What a name tells: the student, the student's number at the platform, attempt, lateness, the rest."""
+    """What a name tells: the student, the student's number at the platform, attempt, lateness, the rest.
+
+    `prefix` is all before the rest; it ends in "/" where the name is a folder's.
+    """
 
     student: str = ""
     number: str = ""
     attempt: str = ""
     late: bool = False
     rest: str = ""
+    prefix: str = ""
 
 
 def nfc(text: str) -> str:
@@ -90,26 +95,30 @@ def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
 def by_platform(part: str, patterns: Iterable[re.Pattern]) -> Name | None:
     """Read a name that a learning platform made by one of some patterns; None where it is not of this kind.
 
-    >>> by_platform("Zoë Ångström_4711_assignsubmission_file_", PLATFORMS)
-    Name(student='Zoë Ångström', number='4711', attempt='', late=False, rest='')
-    >>> by_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb", PLATFORMS)
-    Name(student='muellerjan', number='815', attempt='', late=True, rest='05_buffers-2.ipynb')
+    >>> by_platform("Zoë Ångström_4711_assignsubmission_file", PLATFORMS).prefix
+    'Zoë Ångström_4711_assignsubmission_file/'
+    >>> name = by_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb", PLATFORMS)
+    >>> name.student, name.number, name.late, name.rest, name.prefix
+    ('muellerjan', '815', True, '05_buffers-2.ipynb', 'muellerjan_LATE_815_90210_')
     """
     found = next(filter(None, (pattern.fullmatch(part) for pattern in patterns)), None)
     if not found:
         return None
     facts = {"id": "", "time": "", "late": None, "rest": ""} | found.groupdict()
+    prefix = part.removesuffix(facts["rest"]) if facts["rest"] else f"{part}/"
     student = safe(facts["name"])
-    return Name(student, facts["id"], facts["time"], bool(facts["late"]), facts["rest"] or "")
+    return Name(student, facts["id"], facts["time"], bool(facts["late"]), facts["rest"] or "", prefix)
 
 
 def safe(name: str) -> str:
     """Return a name that can be a folder's on every system, and an id in nbgrader.
 
+    It has no comma, since `nbgrader export` sets no name in quotation marks.
+
     >>> safe("  O'Neil, Ana + co. ")
-    "O'Neil, Ana _ co"
+    "O'Neil Ana _ co"
     """
-    words = " ".join(UNSAFE.sub("_", printable(nfc(name))).split())
+    words = " ".join(UNSAFE.sub("_", printable(nfc(name))).replace(",", " ").split())
     return words.strip(" .")[:100].strip(" .")
 
 
@@ -190,8 +199,6 @@ MOST_CELLS = 10_000  # in a notebook
 # How many files, and how many bytes of zips, may come out of the zips inside a zip: out of each that lies in
 # it directly (with those inside it), and out of all together.
 SHARE, WHOLE = (5_000, 200 * 2**20), (500_000, 2 * 2**30)
-# The zips that `keep_open` keeps open, and the stack that closes them.
-_kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
 class Unreadable(Exception):
@@ -258,7 +265,7 @@ class File:
                 if self.path.stat().st_size > LARGEST:
                     raise Unreadable(_too_large(self.path.stat().st_size))
                 return self.path.read_bytes()
-            return _member(_innermost(self.path, self.members[:-1]), self.members[-1])
+            return _content(_innermost(_archive(self.path), self.members[:-1]), self.members[-1])
         except Unreadable:
             raise
         except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
@@ -315,33 +322,27 @@ def _open(file: File, content: Path | bytes, depth: int = 0, share: Share | None
     try:
         if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # its list takes seconds
             raise Unreadable(f"it has more than {MOST:,} files")
-        with zipfile.ZipFile(_stream(content)) as zipped:
-            infos = [info for info in zipped.infolist() if not info.is_dir()]
-            if not infos or len(infos) > MOST:
-                found = f"has {len(infos):,} files" if infos else "is empty"
-                yield _with(file, f"the zip {found}: ask for the notebook itself")
-                return
-            if share:
-                share.take(len(infos), 0)
-            whole = Share(*WHOLE)
-            for info in sorted(infos, key=lambda one: one.filename):
-                yield from _members_at(file, zipped, info, depth, share or Share(*SHARE, whole))
+        zipped = _archive(content)
+        infos = [info for info in zipped.infolist() if not info.is_dir()]
+        if not infos or len(infos) > MOST:
+            found = f"has {len(infos):,} files" if infos else "is empty"
+            raise Unreadable(f"the zip {found}: ask for the notebook itself")
+        if share:
+            share.take(len(infos), 0)
     except Unreadable as problem:
         yield _with(file, str(problem))
+        return
     except Exception as problem:
         yield _with(file, f"the zip is damaged ({reason_of(problem)}): ask for it again")
-
-
-def _members_at(
-    file: File, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, depth: int, share: Share
-) -> list[File]:
-    """Return a member of a zip, or what is in it. One that cannot be opened has a problem."""
-    try:
-        return list(_member_of(file, zipped, info, depth, share))
-    except Exception as problem:
-        why = f"it cannot be opened ({reason_of(problem)})"
-        name = info.filename[:LONGEST_NAME]
-        return [File((*file.parts, printable(name)), file.path, (*file.members, name), problem=why)]
+        return
+    whole = Share(*WHOLE)
+    for info in sorted(infos, key=lambda one: one.filename):
+        try:
+            yield from list(_member_of(file, zipped, info, depth, share or Share(*SHARE, whole)))
+        except Exception as problem:
+            why = f"it cannot be opened ({reason_of(problem)})"
+            name = info.filename[:LONGEST_NAME]
+            yield File((*file.parts, printable(name)), file.path, (*file.members, name), problem=why)
 
 
 def _member_of(
@@ -390,55 +391,29 @@ def _too_large(size: int) -> str:
 def _begins_as_zip(content: Path | bytes) -> bool:
     if isinstance(content, bytes):
         return content[:2] == b"PK"
-    try:
-        with content.open("rb") as stream:
-            return stream.read(2) == b"PK"
-    except OSError:
-        return False
+    with content.open("rb") as stream:
+        return stream.read(2) == b"PK"
 
 
-def _stream(content: Path | bytes):
-    return io.BytesIO(content) if isinstance(content, bytes) else content
+def _archive(content: Path | bytes) -> zipfile.ZipFile:
+    if isinstance(content, bytes):
+        return zipfile.ZipFile(io.BytesIO(content))
+    facts = content.stat()
+    return _archive_at(content, facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
-@contextlib.contextmanager
-def keep_open() -> Iterator[None]:
-    """Keep zips open for the length of a block that reads many of their members.
-
-    Opening a class's zip reads its whole table of contents. None stays open afterwards: a sandboxed process
-    must not inherit a way to what others handed in.
-    """
-    global _kept
-    _kept = contextlib.ExitStack(), {}
-    try:
-        with _kept[0]:
-            yield
-    finally:
-        _kept = None
-        _innermost.cache_clear()
-
-
-def _archive(content: Path | bytes) -> contextlib.AbstractContextManager[zipfile.ZipFile]:
-    if _kept is None or isinstance(content, bytes):
-        return zipfile.ZipFile(_stream(content))
-    stack, opened = _kept
-    if content not in opened:
-        opened[content] = stack.enter_context(zipfile.ZipFile(content))
-    return contextlib.nullcontext(opened[content])
+@functools.lru_cache(maxsize=4)
+def _archive_at(path: Path, *facts: int) -> zipfile.ZipFile:
+    """Return an archive as long as the file stays as it is: opening a class's reads its whole contents."""
+    return zipfile.ZipFile(path)
 
 
 @functools.lru_cache(maxsize=1)
-def _innermost(path: Path, members: tuple[str, ...]) -> Path | bytes:
+def _innermost(zipped: zipfile.ZipFile, members: tuple[str, ...]) -> zipfile.ZipFile:
     """Return the zip that a file lies in. The last one is kept, since the next file often lies in it, too."""
-    content: Path | bytes = path
     for member in members:
-        content = _member(content, member)
-    return content
-
-
-def _member(content: Path | bytes, name: str) -> bytes:
-    with _archive(content) as zipped:
-        return _content(zipped, name)
+        zipped = _archive(_content(zipped, member))
+    return zipped
 
 
 def _content(zipped: zipfile.ZipFile, name: str, most: int = LARGEST + 1) -> bytes:
@@ -499,11 +474,8 @@ def notebook_of(content: bytes) -> tuple[dict, list[str]]:
         raise Unreadable(f"its JSON is nested too deep for any notebook: {AGAIN}") from problem
     except ValueError as problem:
         raise Unreadable(_no_json(text, problem)) from problem
-    if not isinstance(notebook, dict) or not {"cells", "worksheets"} & set(notebook):
+    if not isinstance(notebook, dict) or "cells" not in notebook:
         raise Unreadable(f"this is JSON, but no notebook: {AGAIN}")
-    if "cells" not in notebook:
-        remarks.append("a notebook of the old format 3")
-        notebook = {"cells": _cells_of_format_3(notebook["worksheets"]), "metadata": {}}
     return {**notebook, "cells": _cells(notebook["cells"])}, remarks
 
 
@@ -518,17 +490,6 @@ def _decode(content: bytes) -> tuple[str, list[str]]:
         text = content.decode("cp1252", "replace")
         remarks = ["not in UTF-8; read as Windows-1252, so that letters outside English may be wrong"]
     return text.strip("\0\ufeff \t\r\n"), remarks
-
-
-def _cells_of_format_3(worksheets: object) -> list[dict]:
-    """Return the cells of an old notebook: its code is called input, and a heading is a type of its own."""
-    cells = []
-    for sheet in worksheets if isinstance(worksheets, list) else ():
-        for cell in sheet.get("cells", ()) if isinstance(sheet, dict) else ():
-            if isinstance(cell, dict):
-                kind = "markdown" if cell.get("cell_type") == "heading" else cell.get("cell_type")
-                cells.append({**cell, "cell_type": kind, "source": cell.get("input", cell.get("source"))})
-    return cells
 
 
 def _no_json(text: str, problem: ValueError) -> str:

@@ -29,7 +29,8 @@ CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names
 class Owned:
     """A file and what its path tells: the student, the assignment if it names one, the attempt, and lateness.
 
-    Two files have the same `key` only if they are one person's; `number` is the platform's for the student.
+    Two files have the same `key` only if they are one person's; `number` is the platform's for the student,
+    and `prefix` what the platform put before the file's own name.
     `told` says that the path surely tells a student, so that even a file that is no notebook counts as handed
     in.
     """
@@ -42,6 +43,7 @@ class Owned:
     attempt: tuple[str, int] = ("", 0)
     late: bool = False
     told: bool = False
+    prefix: str = ""
 
 
 def owners(roots: Sequence[list[File]], assignments: Sequence[str]) -> list[Owned]:
@@ -135,7 +137,7 @@ def _find_owner(
     if name := by_platform(part, patterns):
         _, assignment = without("/".join(map(_stem, (name.rest, *inside))), assignments)
         count = attempt_of(_stem(name.rest))[1] or max(attempts)
-        facts = (assignment, name.number, (name.attempt, count), name.late, True)
+        facts = (assignment, name.number, (name.attempt, count), name.late, True, name.prefix)
         return Owned(file, name.student, ("platform", name.student, name.number), *facts)
     _, assignment = without("/".join((*file.parts[:-1], _stem(file.name))), assignments)
     facts = {"assignment": assignment, "attempt": ("", max(attempts))}
