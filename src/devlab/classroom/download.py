@@ -1,4 +1,4 @@
-"""Reads a download: what the names in paths tell, the files in folders and zips, and notebooks."""
+"""Reads a download: the files in folders and zips, and notebooks."""
 
 import functools
 import io
@@ -7,43 +7,12 @@ import re
 import time
 import unicodedata
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-# How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one (its source,
-# mod/assign/classes/downloader.php; before 4.1 a folder's name ends in "_"). Canvas, with the students' names
-# or without: all files in one folder (lib/content_zipper.rb). Blackboard: the same. Brightspace: as Moodle.
-PLATFORMS = (
-    re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<rest>.*))?"),
-    re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_\d+_(?P<rest>.+)"),
-    re.compile(r"(?P<late>LATE_)?(?P<name>anon_[^_]+)_\d+_(?P<rest>.+)"),
-    re.compile(r".+?_(?P<name>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<rest>.*)|\.txt)?"),
-    re.compile(
-        r"(?P<id>\d+)-\d+ ?- (?P<name>.+?) ?- (?P<time>\w+ \d+, \d{4} \d+ [AP]M)(?: ?- (?P<rest>.+))?"
-    ),
-)
-# `05_buffers-2`, `05_buffers (2)`, `05_buffers-Copy2`, `Version 2`: the second of several.
-ATTEMPT = re.compile(r"(?:-(?:Copy)?|\s*\(|\bVersion )(?P<number>\d{1,3})\)?$", re.IGNORECASE)
-EXERCISES = re.compile(r"[\W_]*exercises?$", re.IGNORECASE)
-LATE = re.compile(r"(?<![A-Za-z])LATE(?![A-Za-z])")
 # Characters that are not allowed in every path, or that mean something in nbgrader's patterns.
 UNSAFE = re.compile(r'[\\/:*?"<>|+\[\]{}\x00-\x1f\x7f]')
-
-
-@dataclass(frozen=True)
-class Name:
-    """What a name tells: the student, the student's number at the platform, attempt, lateness, the rest.
-
-    `prefix` is all before the rest; it ends in "/" where the name is a folder's.
-    """
-
-    student: str = ""
-    number: str = ""
-    attempt: str = ""
-    late: bool = False
-    rest: str = ""
-    prefix: str = ""
 
 
 def nfc(text: str) -> str:
@@ -72,44 +41,6 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
-def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
-    """Return the platforms' patterns that names lying side by side follow.
-
-    The pattern that most of the names follow comes first, then the one that most of the others follow, as
-    long as it is more than half of those that are left.
-
-    >>> platforms_of(["anna.ipynb", "ben_1_2_x.ipynb"])
-    []
-    """
-    left, found = set(parts), []
-    while left:
-        following = [(pattern, {part for part in left if pattern.fullmatch(part)}) for pattern in PLATFORMS]
-        pattern, most = max(following, key=lambda pair: len(pair[1]))
-        if len(most) <= len(left) / 2:
-            break
-        found.append(pattern)
-        left -= most
-    return found
-
-
-def by_platform(part: str, patterns: Iterable[re.Pattern]) -> Name | None:
-    """Read a name that a learning platform made by one of some patterns; None where it is not of this kind.
-
-    >>> by_platform("Zoë Ångström_4711_assignsubmission_file", PLATFORMS).prefix
-    'Zoë Ångström_4711_assignsubmission_file/'
-    >>> name = by_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb", PLATFORMS)
-    >>> name.student, name.number, name.late, name.rest, name.prefix
-    ('muellerjan', '815', True, '05_buffers-2.ipynb', 'muellerjan_LATE_815_90210_')
-    """
-    found = next(filter(None, (pattern.fullmatch(part) for pattern in patterns)), None)
-    if not found:
-        return None
-    facts = {"id": "", "time": "", "late": None, "rest": ""} | found.groupdict()
-    prefix = part.removesuffix(facts["rest"]) if facts["rest"] else f"{part}/"
-    student = safe(facts["name"])
-    return Name(student, facts["id"], facts["time"], bool(facts["late"]), facts["rest"] or "", prefix)
-
-
 def safe(name: str) -> str:
     """Return a name that can be a folder's on every system, and an id in nbgrader.
 
@@ -120,56 +51,6 @@ def safe(name: str) -> str:
     """
     words = " ".join(UNSAFE.sub("_", printable(nfc(name))).replace(",", " ").split())
     return words.strip(" .")[:100].strip(" .")
-
-
-def attempt_of(stem: str) -> tuple[str, int]:
-    """Split a count of attempts from a name: 0 where there is none.
-
-    >>> attempt_of("05_buffers-2"), attempt_of("05_buffers (3)"), attempt_of("05_buffers")
-    (('05_buffers', 2), ('05_buffers', 3), ('05_buffers', 0))
-    """
-    found = ATTEMPT.search(stem)
-    return (stem[: found.start()], int(found["number"])) if found and found.start() else (stem, 0)
-
-
-def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
-    """Return what stands before and after the assignment in a name, and the assignment, "" for none.
-
-    The word "exercises" counts as a part of the assignment's name, whether that name has it or not.
-
-    >>> beside("anna maria - 05 Buffers (final)", ["05_buffers"])
-    ('anna maria', '', '05_buffers')
-    >>> beside("05_buffers_exercises_anna", ["05_buffers"])
-    ('', 'anna', '05_buffers')
-    """
-    for assignment in sorted(assignments, key=len, reverse=True):
-        bare = EXERCISES.sub("", assignment) or assignment
-        words = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", bare)))
-        pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])(?:[\W_]*exercises?(?![^\W_]))?", re.IGNORECASE)
-        if found := pattern.search(name):
-            before, after = (text.strip(" _-–.,") for text in (name[: found.start()], name[found.end() :]))
-            return before, re.sub(r"^\((\w+)\)$", "", after), assignment
-    return name, "", ""
-
-
-def without(name: str, assignments: Sequence[str]) -> tuple[str, str]:
-    """Return what is left of a name without the assignment, and the assignment, "" for none.
-
-    >>> without("anna maria - 05 Buffers (final)", ["05_buffers"])
-    ('anna maria', '05_buffers')
-    """
-    before, after, assignment = beside(name, assignments)
-    return before or after, assignment
-
-
-def is_assignment(part: str, assignments: Sequence[str]) -> bool:
-    """Tell whether a folder's name is an assignment's and nothing else.
-
-    >>> is_assignment("05 Buffers", ["05_buffers"]), is_assignment("anna 05 buffers", ["05_buffers"])
-    (True, False)
-    """
-    left, assignment = without(attempt_of(part)[0], assignments)
-    return bool(assignment) and not left
 
 
 def zip_name(info: zipfile.ZipInfo) -> str:

@@ -15,7 +15,8 @@ from io import StringIO
 from pathlib import Path
 
 from devlab.checks.result import Outcome
-from devlab.classroom.download import beside, printable, whole
+from devlab.classroom.download import printable, whole
+from devlab.classroom.owners import beside
 
 OF_ROWS = frozenset(map(str, Outcome))
 # The outcomes of an exercise: devlab's verdicts, and the ways in which its process may end.

@@ -144,7 +144,7 @@ def _marks(
     """Return what a record holds of marks: points are worked out here, from the rows."""
     tasks = cells.tasks(handout.source)
     try:
-        beside = {name: base64.b64encode(file.read()).decode() for name, file in submission.beside}
+        beside = {name: base64.b64encode(file.read()).decode() for name, file in submission.beside.items()}
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks], "beside": beside})
     except CannotBegin:
         raise
