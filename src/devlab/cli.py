@@ -25,6 +25,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print("devlab stopped: nobody reads what it says any more", file=sys.stderr)
         return 1
+    except (
+        OSError
+    ) as problem:  # a place of the reader's; what went wrong over a single file is told with that file
+        where = f"{problem.filename}: " if problem.filename else ""
+        print(
+            f"devlab stopped. {where}{problem.strerror or problem}. Name a place that you may use.",
+            file=sys.stderr,
+        )
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -128,6 +137,12 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("results", nargs="+", metavar="RESULTS", help="files of JSON lines")
     report.add_argument("--to", metavar="FOLDER", help="where to write; beside the first file, by default")
     report.add_argument("--course", default=".", metavar="DIR", help="the course; here, by default")
+    report.add_argument(
+        "--fill",
+        nargs=2,
+        metavar=("TABLE", "COLUMN"),
+        help="write marks into a column of Moodle's grading worksheet or Canvas's exported gradebook too",
+    )
     report.add_argument("--gradebook", action="store_true", help="write marks into nbgrader's gradebook too")
     report.add_argument(
         "--gradescope", metavar="FILE", help="write Gradescope's results.json of one submission"
@@ -174,7 +189,7 @@ def _course(arguments: argparse.Namespace) -> int:
 
     try:
         layout = course.lay_out(Path(arguments.folder), arguments.lessons, arguments.marks)
-    except (OSError, course.CourseError) as problem:
+    except course.CourseError as problem:
         print(problem, file=sys.stderr)
         return 1
     print(layout.text())
@@ -183,7 +198,7 @@ def _course(arguments: argparse.Namespace) -> int:
         for assignment in layout.assignments if asked else ():
             try:
                 print(f"made {make(layout.folder, assignment)}")
-            except (OSError, course.CourseError) as problem:
+            except course.CourseError as problem:
                 print(problem, file=sys.stderr)
                 status = 1
     return status
@@ -201,7 +216,7 @@ def _collect(arguments: argparse.Namespace) -> int:
         return 1
     try:
         found = collect(paths, course.handouts_of(folder))
-    except (OSError, course.CourseError) as problem:
+    except course.CourseError as problem:
         print(problem, file=sys.stderr)
         return 1
     listed = write(found, folder)
@@ -233,8 +248,11 @@ def _report(arguments: argparse.Namespace) -> int:
             Path(arguments.markdown).write_text(markdown.page(records[0]), encoding="utf-8")
         if arguments.gradebook:
             results.write_gradebook(records, Path(arguments.course))
-    except (OSError, results.GradebookError) as problem:
+        print(written.text())
+        if arguments.fill:
+            table, column = arguments.fill
+            print(results.fill_table(records, Path(table), column, written.grades.parent))
+    except results.GradebookError as problem:
         print(problem, file=sys.stderr)
         return 1
-    print(written.text())
-    return 0
+    return 1 if written.problems else 0

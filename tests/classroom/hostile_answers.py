@@ -8,6 +8,8 @@ nobody does), DOOR (a socket that is a file), SHARED (a key that no memory has),
 
 from dataclasses import dataclass
 
+from classroom import students
+
 NOWHERE = '\ndef device_of(x):\n    return "nowhere"\n'
 NEITHER = '\ndef same_place(a, b):\n    return "neither"\n'
 
@@ -305,6 +307,11 @@ READS = {
         "        for one in re.finditer(rb'def same_place.{0,20}:\\n(    .*\\n|\\n)+', text):\n"
         "            if b'torch.emp' + b'ty' in one[0]: found = one[0].decode()\n"
         "except OSError: pass" + STOLEN
+    ),
+    "what watches files": last(
+        f"import ctypes\nif ctypes.CDLL(None).inotify_init1(0) >= 0: found = {students.RIGHT['same_place']!r}"
+        + STOLEN,
+        free=1,
     ),
     # By asking the kernel to copy it, which answers where there is no memory, and does not crash.
     "what the last one wrote": last(

@@ -5,9 +5,11 @@ import io
 import json
 import lzma
 import os
+import platform
 import time
 import unicodedata
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -299,6 +301,25 @@ def test_what_a_student_gave_is_never_lost(tmp_path):
     assert [Path(path).name for path, _ in collection.ignored] == ["notes.txt", "list.csv"]
 
 
+def test_a_file_that_cannot_be_read_is_no_stray(tmp_path, monkeypatch):
+    """Neither a folder nor a zip that the teacher may not open is set aside: a student may be in it."""
+    root = lay(tmp_path, {"ben/x.ipynb": FIVE, "anna/x.ipynb": FIVE, "carl.zip": zipped({"x.ipynb": FIVE})})
+    for name in ("iterdir", "open"):
+        right = getattr(Path, name)
+
+        def closed(self, *rest, right=right, **facts):
+            if self.name in ("anna", "carl.zip"):
+                raise PermissionError(13, "Permission denied")
+            return right(self, *rest, **facts)
+
+        monkeypatch.setattr(Path, name, closed)
+    collection = collect([root], HANDOUTS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    assert [(one.student, one.problem) for one in collection.problems] == [
+        (name, "it cannot be opened (Permission denied)") for name in ("anna", "carl")
+    ]
+
+
 def test_links_are_not_followed(tmp_path):
     """A link in a submission must not hand in somebody else's file."""
     lay(tmp_path, {"secret.ipynb": FIVE})
@@ -433,9 +454,57 @@ def test_helpers_and_data_beside_a_notebook_come_with_it(tmp_path):
         "ben/x.ipynb": FIVE,
     }
     collection = collect([lay(tmp_path, files | {"anna/old/z.ipynb": b"{}"})], HANDOUTS)
-    beside = {one.student: {name: file.read() for name, file in one.beside} for one in collection.gradable}
+    beside = {
+        one.student: {name: file.read() for name, file in one.beside.items()} for one in collection.gradable
+    }
     assert beside == {"anna": {"my_helpers.py": b"x = 1", "data/y.csv": b"1"}, "ben": {}}
     assert "a helper or data: it is there when the notebook runs" in {why for _, why in collection.ignored}
+
+
+def test_a_helper_that_canvas_renamed_has_its_own_name_again(tmp_path):
+    """With the platform's words in front of it, and with a count behind it after a second hand-in."""
+    names = {"doejane_12345_67890_x-1.ipynb": FIVE, "roerick_12346_67892_x.ipynb": FIVE}
+    names |= {"doejane_12345_67891_my_helpers-1.py": b"x = 1", "doejane_12345_67893_data-2.csv": b"2"}
+    jane, rick = collect([lay(tmp_path, names)], HANDOUTS).gradable
+    assert set(jane.beside) == {"my_helpers-1.py", "my_helpers.py", "data-2.csv", "data.csv"}
+    assert rick.beside == {}
+
+
+HERE = ".".join(platform.python_version_tuple()[:2])
+TORCH = ".".join(version("torch").split(".")[:2])
+THERE = {
+    "the same, with other last parts": (
+        f"{HERE}.99",
+        f"devlab 1.0.7 · Python {HERE}.1 · torch {TORCH}.9+cu",
+        "",
+    ),
+    "the hand-out's own two parts": ("3.2", "", ""),
+    "a kernel's Python": ("3.2.1", "", "made with Python 3.2.1, graded with Python"),
+    "packages": (
+        f"{HERE}.1",
+        f"devlab 1.0.0 · Python {HERE}.1 · torch 1.2.3 · cpu",
+        "made with torch 1.2.3,",
+    ),
+    "all of them": (
+        3,
+        "devlab 0.1 · Python 3.2.1 · torch 1.2.3",
+        "Python 3.2.1 and devlab 0.1 and torch 1.2.3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("noted", "shown", "remark"), THERE.values(), ids=THERE)
+def test_other_versions_than_here_are_remarked(noted, shown, remark, tmp_path):
+    """Jupyter notes its Python in the notebook, and `devlab.start()` shows the packages there."""
+    made = json.loads(FIVE)
+    made["metadata"] = {"language_info": {"version": noted}}
+    output = {"output_type": "display_data", "data": {"text/plain": [shown]}, "metadata": {}}
+    made["cells"].append(
+        {"cell_type": "code", "source": "devlab.start()", "outputs": [output], "metadata": {}}
+    )
+    (one,) = collect([lay(tmp_path, {"anna/x.ipynb": json.dumps(made).encode()})], HANDOUTS).gradable
+    assert len(one.remarks) == bool(remark)
+    assert remark in "".join(one.remarks)
 
 
 def test_cells_without_end_cost_a_line(tmp_path):
@@ -543,7 +612,7 @@ def test_a_member_that_is_damaged_costs_only_itself(tmp_path):
     assert "it cannot be read" in collection.problems[0].problem
 
 
-def test_a_classs_zip_is_opened_twice_not_once_a_student(tmp_path, monkeypatch):
+def test_a_classs_zip_is_opened_once_not_once_a_student(tmp_path, monkeypatch):
     """Each opening reads the whole table of contents: a thousand of them would take ten seconds."""
     path = tmp_path / "x.zip"
     path.write_bytes(zipped({f"s{number}/05_buffers.ipynb": FIVE for number in range(30)}))
@@ -556,8 +625,7 @@ def test_a_classs_zip_is_opened_twice_not_once_a_student(tmp_path, monkeypatch):
 
     monkeypatch.setattr(download.zipfile, "ZipFile", Counted)
     assert len(collect([path], HANDOUTS).gradable) == 30
-    assert len(opened) == 2
-    assert all(one.fp is None for one in opened)  # and none stays open
+    assert len(opened) == 1
 
 
 BLANK = notebook(text="# your code here")
@@ -594,22 +662,6 @@ def test_a_notebook_is_one_whatever_it_is_called(name, encoding, tmp_path):
     assert (one.student, one.assignment) == ("anna", "05_buffers")
     assert one.notebook()["cells"][0]["source"] == WRITTEN
     assert bool(one.remarks) == (not name.lower().endswith(".ipynb"))
-
-
-def test_a_notebook_of_format_3_is_read(tmp_path):
-    """As nbgrader reads it, which brings it to format 4."""
-    cells = [
-        {"cell_type": "heading", "level": 1, "source": ["Buffers"], "metadata": {}},
-        {
-            "cell_type": "code",
-            "input": ["mine\n", "too"],
-            "metadata": {"nbgrader": {"grade_id": "CausalMask", "solution": True}},
-        },
-    ]
-    old = {"worksheets": [{"cells": cells}], "nbformat": 3, "nbformat_minor": 0, "metadata": {}}
-    (one,) = collect([lay(tmp_path, {"anna/x.ipynb": json.dumps(old).encode()})], HANDOUTS).gradable
-    assert [cell["source"] for cell in one.notebook()["cells"]] == ["Buffers", "mine\ntoo"]
-    assert "format 3" in one.remarks[0]
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError, KeyError, OSError, AssertionError])

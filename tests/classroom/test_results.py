@@ -311,6 +311,30 @@ def test_a_page_that_cannot_be_written_costs_only_itself(records, tmp_path, monk
     assert (tmp_path / "grades.csv").exists()
 
 
+@pytest.mark.parametrize("command", ["course", "collect", "grade", "report"])
+def test_a_place_that_cannot_be_used_is_told_in_a_line(command, records, tmp_path, capsys):
+    """A file stands where a folder is needed: one line names it and says what to do, with no traceback."""
+    if command != "course":
+        assert cli.main(["course", str(tmp_path / "c"), "--lessons", "0"]) == 0
+        (tmp_path / "c" / "collected.csv").mkdir()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "file").write_text(records[0].line(), encoding="utf-8")
+    (tmp_path / "results.jsonl").write_text(records[0].line(), encoding="utf-8")
+    inside, where = str(tmp_path / "file" / "inside"), ["--course", str(tmp_path / "c")]
+    words = {
+        "course": ["course", inside],
+        "collect": ["collect", str(tmp_path / "in"), *where],
+        "grade": ["grade", str(tmp_path / "in"), *where, "--out", str(tmp_path / "in")],
+        "report": ["report", str(tmp_path / "results.jsonl"), "--to", inside],
+    }
+    capsys.readouterr()
+    assert cli.main(words[command]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"devlab stopped. {tmp_path}")
+    assert "Name a place that you may use." in told
+    assert told.count("\n") == 1
+
+
 def test_what_could_not_be_graded_takes_no_marks_away(records, tmp_path):
     """A second file, or a second run over it, leaves what was graded; a later mark replaces an earlier."""
     lost = Record(records[0].student, LESSON, "copy.ipynb", problem="a later one was taken")

@@ -1,6 +1,5 @@
-"""Reads a download: what the names in paths tell, the files in folders and zips, and notebooks."""
+"""Reads a download: the files in folders and zips, and notebooks."""
 
-import contextlib
 import functools
 import io
 import json
@@ -8,37 +7,12 @@ import re
 import time
 import unicodedata
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-# How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one. Canvas and
-# Blackboard: all files in one folder. Brightspace: a folder a student, or all in one.
-PLATFORMS = (
-    re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<rest>.*))?"),
-    re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_\d+_(?P<rest>.+)"),
-    re.compile(r".+?_(?P<name>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<rest>.*)|\.txt)?"),
-    re.compile(
-        r"(?P<id>\d+)-\d+ ?- (?P<name>.+?) ?- (?P<time>\w+ \d+, \d{4} \d+ [AP]M)(?: ?- (?P<rest>.+))?"
-    ),
-)
-# `05_buffers-2`, `05_buffers (2)`, `05_buffers-Copy2`, `Version 2`: the second of several.
-ATTEMPT = re.compile(r"(?:-(?:Copy)?|\s*\(|\bVersion )(?P<number>\d{1,3})\)?$", re.IGNORECASE)
-EXERCISES = re.compile(r"[\W_]*exercises?$", re.IGNORECASE)
-LATE = re.compile(r"(?<![A-Za-z])LATE(?![A-Za-z])")
 # Characters that are not allowed in every path, or that mean something in nbgrader's patterns.
 UNSAFE = re.compile(r'[\\/:*?"<>|+\[\]{}\x00-\x1f\x7f]')
-
-
-@dataclass(frozen=True)
-class Name:
-    """What a name tells: the student, the student's number at the platform, attempt, lateness, the rest."""
-
-    student: str = ""
-    number: str = ""
-    attempt: str = ""
-    late: bool = False
-    rest: str = ""
 
 
 def nfc(text: str) -> str:
@@ -67,100 +41,16 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
-def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
-    """Return the platforms' patterns that names lying side by side follow.
-
-    The pattern that most of the names follow comes first, then the one that most of the others follow, as
-    long as it is more than half of those that are left.
-
-    >>> platforms_of(["anna.ipynb", "ben_1_2_x.ipynb"])
-    []
-    """
-    left, found = set(parts), []
-    while left:
-        following = [(pattern, {part for part in left if pattern.fullmatch(part)}) for pattern in PLATFORMS]
-        pattern, most = max(following, key=lambda pair: len(pair[1]))
-        if len(most) <= len(left) / 2:
-            break
-        found.append(pattern)
-        left -= most
-    return found
-
-
-def by_platform(part: str, patterns: Iterable[re.Pattern]) -> Name | None:
-    """Read a name that a learning platform made by one of some patterns; None where it is not of this kind.
-
-    >>> by_platform("Zoë Ångström_4711_assignsubmission_file_", PLATFORMS)
-    Name(student='Zoë Ångström', number='4711', attempt='', late=False, rest='')
-    >>> by_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb", PLATFORMS)
-    Name(student='muellerjan', number='815', attempt='', late=True, rest='05_buffers-2.ipynb')
-    """
-    found = next(filter(None, (pattern.fullmatch(part) for pattern in patterns)), None)
-    if not found:
-        return None
-    facts = {"id": "", "time": "", "late": None, "rest": ""} | found.groupdict()
-    student = safe(facts["name"])
-    return Name(student, facts["id"], facts["time"], bool(facts["late"]), facts["rest"] or "")
-
-
 def safe(name: str) -> str:
     """Return a name that can be a folder's on every system, and an id in nbgrader.
 
+    It has no comma, since `nbgrader export` sets no name in quotation marks.
+
     >>> safe("  O'Neil, Ana + co. ")
-    "O'Neil, Ana _ co"
+    "O'Neil Ana _ co"
     """
-    words = " ".join(UNSAFE.sub("_", printable(nfc(name))).split())
+    words = " ".join(UNSAFE.sub("_", printable(nfc(name))).replace(",", " ").split())
     return words.strip(" .")[:100].strip(" .")
-
-
-def attempt_of(stem: str) -> tuple[str, int]:
-    """Split a count of attempts from a name: 0 where there is none.
-
-    >>> attempt_of("05_buffers-2"), attempt_of("05_buffers (3)"), attempt_of("05_buffers")
-    (('05_buffers', 2), ('05_buffers', 3), ('05_buffers', 0))
-    """
-    found = ATTEMPT.search(stem)
-    return (stem[: found.start()], int(found["number"])) if found and found.start() else (stem, 0)
-
-
-def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
-    """Return what stands before and after the assignment in a name, and the assignment, "" for none.
-
-    The word "exercises" counts as a part of the assignment's name, whether that name has it or not.
-
-    >>> beside("anna maria - 05 Buffers (final)", ["05_buffers"])
-    ('anna maria', '', '05_buffers')
-    >>> beside("05_buffers_exercises_anna", ["05_buffers"])
-    ('', 'anna', '05_buffers')
-    """
-    for assignment in sorted(assignments, key=len, reverse=True):
-        bare = EXERCISES.sub("", assignment) or assignment
-        words = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", bare)))
-        pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])(?:[\W_]*exercises?(?![^\W_]))?", re.IGNORECASE)
-        if found := pattern.search(name):
-            before, after = (text.strip(" _-–.,") for text in (name[: found.start()], name[found.end() :]))
-            return before, re.sub(r"^\((\w+)\)$", "", after), assignment
-    return name, "", ""
-
-
-def without(name: str, assignments: Sequence[str]) -> tuple[str, str]:
-    """Return what is left of a name without the assignment, and the assignment, "" for none.
-
-    >>> without("anna maria - 05 Buffers (final)", ["05_buffers"])
-    ('anna maria', '05_buffers')
-    """
-    before, after, assignment = beside(name, assignments)
-    return before or after, assignment
-
-
-def is_assignment(part: str, assignments: Sequence[str]) -> bool:
-    """Tell whether a folder's name is an assignment's and nothing else.
-
-    >>> is_assignment("05 Buffers", ["05_buffers"]), is_assignment("anna 05 buffers", ["05_buffers"])
-    (True, False)
-    """
-    left, assignment = without(attempt_of(part)[0], assignments)
-    return bool(assignment) and not left
 
 
 def zip_name(info: zipfile.ZipInfo) -> str:
@@ -190,8 +80,6 @@ MOST_CELLS = 10_000  # in a notebook
 # How many files, and how many bytes of zips, may come out of the zips inside a zip: out of each that lies in
 # it directly (with those inside it), and out of all together.
 SHARE, WHOLE = (5_000, 200 * 2**20), (500_000, 2 * 2**30)
-# The zips that `keep_open` keeps open, and the stack that closes them.
-_kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
 class Unreadable(Exception):
@@ -258,7 +146,7 @@ class File:
                 if self.path.stat().st_size > LARGEST:
                     raise Unreadable(_too_large(self.path.stat().st_size))
                 return self.path.read_bytes()
-            return _member(_innermost(self.path, self.members[:-1]), self.members[-1])
+            return _content(_innermost(_archive(self.path), self.members[:-1]), self.members[-1])
         except Unreadable:
             raise
         except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
@@ -315,33 +203,27 @@ def _open(file: File, content: Path | bytes, depth: int = 0, share: Share | None
     try:
         if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # its list takes seconds
             raise Unreadable(f"it has more than {MOST:,} files")
-        with zipfile.ZipFile(_stream(content)) as zipped:
-            infos = [info for info in zipped.infolist() if not info.is_dir()]
-            if not infos or len(infos) > MOST:
-                found = f"has {len(infos):,} files" if infos else "is empty"
-                yield _with(file, f"the zip {found}: ask for the notebook itself")
-                return
-            if share:
-                share.take(len(infos), 0)
-            whole = Share(*WHOLE)
-            for info in sorted(infos, key=lambda one: one.filename):
-                yield from _members_at(file, zipped, info, depth, share or Share(*SHARE, whole))
+        zipped = _archive(content)
+        infos = [info for info in zipped.infolist() if not info.is_dir()]
+        if not infos or len(infos) > MOST:
+            found = f"has {len(infos):,} files" if infos else "is empty"
+            raise Unreadable(f"the zip {found}: ask for the notebook itself")
+        if share:
+            share.take(len(infos), 0)
     except Unreadable as problem:
         yield _with(file, str(problem))
+        return
     except Exception as problem:
         yield _with(file, f"the zip is damaged ({reason_of(problem)}): ask for it again")
-
-
-def _members_at(
-    file: File, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, depth: int, share: Share
-) -> list[File]:
-    """Return a member of a zip, or what is in it. One that cannot be opened has a problem."""
-    try:
-        return list(_member_of(file, zipped, info, depth, share))
-    except Exception as problem:
-        why = f"it cannot be opened ({reason_of(problem)})"
-        name = info.filename[:LONGEST_NAME]
-        return [File((*file.parts, printable(name)), file.path, (*file.members, name), problem=why)]
+        return
+    whole = Share(*WHOLE)
+    for info in sorted(infos, key=lambda one: one.filename):
+        try:
+            yield from list(_member_of(file, zipped, info, depth, share or Share(*SHARE, whole)))
+        except Exception as problem:
+            why = f"it cannot be opened ({reason_of(problem)})"
+            name = info.filename[:LONGEST_NAME]
+            yield File((*file.parts, printable(name)), file.path, (*file.members, name), problem=why)
 
 
 def _member_of(
@@ -390,55 +272,29 @@ def _too_large(size: int) -> str:
 def _begins_as_zip(content: Path | bytes) -> bool:
     if isinstance(content, bytes):
         return content[:2] == b"PK"
-    try:
-        with content.open("rb") as stream:
-            return stream.read(2) == b"PK"
-    except OSError:
-        return False
+    with content.open("rb") as stream:
+        return stream.read(2) == b"PK"
 
 
-def _stream(content: Path | bytes):
-    return io.BytesIO(content) if isinstance(content, bytes) else content
+def _archive(content: Path | bytes) -> zipfile.ZipFile:
+    if isinstance(content, bytes):
+        return zipfile.ZipFile(io.BytesIO(content))
+    facts = content.stat()
+    return _archive_at(content, facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
-@contextlib.contextmanager
-def keep_open() -> Iterator[None]:
-    """Keep zips open for the length of a block that reads many of their members.
-
-    Opening a class's zip reads its whole table of contents. None stays open afterwards: a sandboxed process
-    must not inherit a way to what others handed in.
-    """
-    global _kept
-    _kept = contextlib.ExitStack(), {}
-    try:
-        with _kept[0]:
-            yield
-    finally:
-        _kept = None
-        _innermost.cache_clear()
-
-
-def _archive(content: Path | bytes) -> contextlib.AbstractContextManager[zipfile.ZipFile]:
-    if _kept is None or isinstance(content, bytes):
-        return zipfile.ZipFile(_stream(content))
-    stack, opened = _kept
-    if content not in opened:
-        opened[content] = stack.enter_context(zipfile.ZipFile(content))
-    return contextlib.nullcontext(opened[content])
+@functools.lru_cache(maxsize=4)
+def _archive_at(path: Path, *facts: int) -> zipfile.ZipFile:
+    """Return an archive as long as the file stays as it is: opening a class's reads its whole contents."""
+    return zipfile.ZipFile(path)
 
 
 @functools.lru_cache(maxsize=1)
-def _innermost(path: Path, members: tuple[str, ...]) -> Path | bytes:
+def _innermost(zipped: zipfile.ZipFile, members: tuple[str, ...]) -> zipfile.ZipFile:
     """Return the zip that a file lies in. The last one is kept, since the next file often lies in it, too."""
-    content: Path | bytes = path
     for member in members:
-        content = _member(content, member)
-    return content
-
-
-def _member(content: Path | bytes, name: str) -> bytes:
-    with _archive(content) as zipped:
-        return _content(zipped, name)
+        zipped = _archive(_content(zipped, member))
+    return zipped
 
 
 def _content(zipped: zipfile.ZipFile, name: str, most: int = LARGEST + 1) -> bytes:
@@ -499,11 +355,8 @@ def notebook_of(content: bytes) -> tuple[dict, list[str]]:
         raise Unreadable(f"its JSON is nested too deep for any notebook: {AGAIN}") from problem
     except ValueError as problem:
         raise Unreadable(_no_json(text, problem)) from problem
-    if not isinstance(notebook, dict) or not {"cells", "worksheets"} & set(notebook):
+    if not isinstance(notebook, dict) or "cells" not in notebook:
         raise Unreadable(f"this is JSON, but no notebook: {AGAIN}")
-    if "cells" not in notebook:
-        remarks.append("a notebook of the old format 3")
-        notebook = {"cells": _cells_of_format_3(notebook["worksheets"]), "metadata": {}}
     return {**notebook, "cells": _cells(notebook["cells"])}, remarks
 
 
@@ -518,17 +371,6 @@ def _decode(content: bytes) -> tuple[str, list[str]]:
         text = content.decode("cp1252", "replace")
         remarks = ["not in UTF-8; read as Windows-1252, so that letters outside English may be wrong"]
     return text.strip("\0\ufeff \t\r\n"), remarks
-
-
-def _cells_of_format_3(worksheets: object) -> list[dict]:
-    """Return the cells of an old notebook: its code is called input, and a heading is a type of its own."""
-    cells = []
-    for sheet in worksheets if isinstance(worksheets, list) else ():
-        for cell in sheet.get("cells", ()) if isinstance(sheet, dict) else ():
-            if isinstance(cell, dict):
-                kind = "markdown" if cell.get("cell_type") == "heading" else cell.get("cell_type")
-                cells.append({**cell, "cell_type": kind, "source": cell.get("input", cell.get("source"))})
-    return cells
 
 
 def _no_json(text: str, problem: ValueError) -> str:

@@ -5,13 +5,14 @@ whatever a submission tried to put into it.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from devlab import carried, panel
 from devlab.checks.result import SIGNS
-from devlab.classroom import results
+from devlab.classroom import course, results
 from devlab.classroom.download import printable, reason_of, safe
 from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, score
 from devlab.panel import Column, Table, escape, prose
@@ -183,12 +184,16 @@ td pre { background: none; padding: 0; margin: 0; }
 
 @dataclass(frozen=True)
 class Written:
-    """Where `write` put things; `problems` are the pages that could not be written, each with the reason."""
+    """Where `write` put things; `problems` are the pages that could not be written, each with the reason.
+
+    `archives` are the zips of pages that go back to a platform.
+    """
 
     grades: Path
     exercises: Path
     feedback: tuple[Path, ...]
     problems: tuple[str, ...] = ()
+    archives: tuple[Path, ...] = ()
 
     def text(self) -> str:
         """Return what a teacher reads."""
@@ -198,13 +203,19 @@ class Written:
                 f"marks      {self.grades}",
                 f"exercises  {self.exercises}",
                 f"feedback   {self.grades.parent / 'feedback'} ({pages} page{'s' * (pages != 1)})",
+                *(f"to upload  {archive}" for archive in self.archives),
                 *(f"no page for {problem}" for problem in self.problems),
             )
         )
 
 
 def write(records: Sequence[Record], folder: Path) -> Written:
-    """Write grades.csv, exercises.csv and feedback/STUDENT/ASSIGNMENT.html into a folder of results."""
+    """Write grades.csv, exercises.csv and feedback/STUDENT/ASSIGNMENT.html into a folder of results.
+
+    Where a platform's download told the students, pages are named as the files there were, and
+    feedback/ASSIGNMENT.zip holds them: Moodle and Canvas know by these names whose a page is
+    (mod/assign/feedback/file/importziplib.php and app/models/abstract_assignment.rb of their sources).
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     grades, exercises = folder / "grades.csv", folder / "exercises.csv"
@@ -212,27 +223,27 @@ def write(records: Sequence[Record], folder: Path) -> Written:
     # Without the mark in front (utf-8-sig), Excel takes UTF-8 for an old code page.
     exercises.write_text(results.exercises_csv(records), encoding="utf-8-sig", newline="")
     titles = {name: title_of(name) for name in {record.assignment for record in records}}
-    pages, problems = [], []
+    pages, problems, taken_back = [], [], defaultdict(dict)
     for record in records:
+        name = f"{record.prefix or (safe(record.student) or 'nobody') + '/'}{_name_of(record)}.html"
         try:
-            pages.append(_page(record, titles[record.assignment], folder))
+            text = page(record, titles[record.assignment])
+            course.write_text(folder / "feedback" / name, text)
+            pages.append(folder / "feedback" / name)
+            if record.prefix:
+                taken_back[_name_of(record)][name] = text
         except Exception as problem:  # the other pages do not depend on this one
             problems.append(
                 f"{printable(record.student)}, {printable(record.assignment)}: {reason_of(problem)}"
             )
-    return Written(grades, exercises, tuple(pages), tuple(problems))
+    archives = [folder / "feedback" / f"{assignment}.zip" for assignment in taken_back]
+    for archive, named in zip(archives, taken_back.values(), strict=True):
+        course.write_zip(archive, named)
+    return Written(grades, exercises, tuple(pages), tuple(problems), tuple(archives))
 
 
-def _page(record: Record, title: str, folder: Path) -> Path:
-    path = (
-        folder
-        / "feedback"
-        / (safe(record.student) or "nobody")
-        / f"{safe(record.assignment) or 'nothing'}.html"
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(record, title), encoding="utf-8", newline="\n")
-    return path
+def _name_of(record: Record) -> str:
+    return safe(record.assignment) or "nothing"
 
 
 def title_of(assignment: str) -> str:

@@ -34,7 +34,8 @@ jobs:
           mkdir -p "$RUNNER_TEMP/in/student"
           cp *.ipynb "$RUNNER_TEMP/in/student"
           results="$RUNNER_TEMP/out/results.jsonl"
-          devlab grade "$RUNNER_TEMP/in" --course "$RUNNER_TEMP/course" --out "$results" || true
+          # What it prints holds remarks for the teacher, and students can read this log.
+          devlab grade "$RUNNER_TEMP/in" --course "$RUNNER_TEMP/course" --out "$results" > /dev/null || true
           devlab report "$results" --markdown "$RUNNER_TEMP/feedback.md"
           cat "$RUNNER_TEMP/feedback.md" >> "$GITHUB_STEP_SUMMARY"
       - name: comment the feedback

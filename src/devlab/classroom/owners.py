@@ -6,30 +6,36 @@ A platform's pattern counts where most of the names beside it follow it.
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.download import (
-    LATE,
-    PLATFORMS,
-    File,
-    attempt_of,
-    beside,
-    by_platform,
-    is_assignment,
-    platforms_of,
-    safe,
-    without,
-)
+from devlab.classroom.download import File, safe
 
+# How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one (its source,
+# mod/assign/classes/downloader.php; before 4.1 a folder's name ends in "_"). Canvas, with the students' names
+# or without: all files in one folder (lib/content_zipper.rb). Blackboard: the same. Brightspace: as Moodle.
+PLATFORMS = (
+    re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<rest>.*))?"),
+    re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_\d+_(?P<rest>.+)"),
+    re.compile(r"(?P<late>LATE_)?(?P<name>anon_[^_]+)_\d+_(?P<rest>.+)"),
+    re.compile(r".+?_(?P<name>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<rest>.*)|\.txt)?"),
+    re.compile(
+        r"(?P<id>\d+)-\d+ ?- (?P<name>.+?) ?- (?P<time>\w+ \d+, \d{4} \d+ [AP]M)(?: ?- (?P<rest>.+))?"
+    ),
+)
+# `05_buffers-2`, `05_buffers (2)`, `05_buffers-Copy2`, `Version 2`: the second of several.
+ATTEMPT = re.compile(r"(?:-(?:Copy)?|\s*\(|\bVersion )(?P<number>\d{1,3})\)?$", re.IGNORECASE)
+EXERCISES = re.compile(r"[\W_]*exercises?$", re.IGNORECASE)
+LATE = re.compile(r"(?<![A-Za-z])LATE(?![A-Za-z])")
 CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names look like Canvas's names
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Owned:
     """A file and what its path tells: the student, the assignment if it names one, the attempt, and lateness.
 
-    Two files have the same `key` only if they are one person's; `number` is the platform's for the student.
+    Two files have the same `key` only if they are one person's; `number` is the platform's for the student,
+    and `prefix` what the platform put before the file's own name.
     `told` says that the path surely tells a student, so that even a file that is no notebook counts as handed
     in.
     """
@@ -42,6 +48,84 @@ class Owned:
     attempt: tuple[str, int] = ("", 0)
     late: bool = False
     told: bool = False
+    prefix: str = ""
+
+
+def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
+    """Return the platforms' patterns that names lying side by side follow.
+
+    The pattern that most of the names follow comes first, then the one that most of the others follow, as
+    long as it is more than half of those that are left.
+
+    >>> platforms_of(["anna.ipynb", "ben_1_2_x.ipynb"])
+    []
+    """
+    left, found = set(parts), []
+    while left:
+        following = [(pattern, {part for part in left if pattern.fullmatch(part)}) for pattern in PLATFORMS]
+        pattern, most = max(following, key=lambda pair: len(pair[1]))
+        if len(most) <= len(left) / 2:
+            break
+        found.append(pattern)
+        left -= most
+    return found
+
+
+def match_platform(part: str, patterns: Iterable[re.Pattern]) -> dict[str, str] | None:
+    """Read a name that a learning platform made by one of some patterns; None where it is not of this kind.
+
+    `prefix` is all before the rest; it ends in "/" where the name is a folder's.
+
+    >>> match_platform("Zoë Ångström_4711_assignsubmission_file", PLATFORMS)["prefix"]
+    'Zoë Ångström_4711_assignsubmission_file/'
+    >>> list(match_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb", PLATFORMS).values())
+    ['muellerjan', '815', '', 'LATE_', '05_buffers-2.ipynb', 'muellerjan_LATE_815_90210_']
+    """
+    found = next(filter(None, (pattern.fullmatch(part) for pattern in patterns)), None)
+    if not found:
+        return None
+    facts = dict.fromkeys(("name", "id", "time", "late", "rest"), "") | found.groupdict("")
+    return facts | {"prefix": part.removesuffix(facts["rest"]) if facts["rest"] else f"{part}/"}
+
+
+def attempt_of(stem: str) -> tuple[str, int]:
+    """Split a count of attempts from a name: 0 where there is none.
+
+    >>> attempt_of("05_buffers-2"), attempt_of("05_buffers (3)"), attempt_of("05_buffers")
+    (('05_buffers', 2), ('05_buffers', 3), ('05_buffers', 0))
+    """
+    found = ATTEMPT.search(stem)
+    return (stem[: found.start()], int(found["number"])) if found and found.start() else (stem, 0)
+
+
+def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
+    """Return what stands before and after the assignment in a name, and the assignment, "" for none.
+
+    The word "exercises" counts as a part of the assignment's name, whether that name has it or not.
+
+    >>> beside("anna maria - 05 Buffers (final)", ["05_buffers"])
+    ('anna maria', '', '05_buffers')
+    >>> beside("05_buffers_exercises_anna", ["05_buffers"])
+    ('', 'anna', '05_buffers')
+    """
+    for assignment in sorted(assignments, key=len, reverse=True):
+        bare = EXERCISES.sub("", assignment) or assignment
+        words = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", bare)))
+        pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])(?:[\W_]*exercises?(?![^\W_]))?", re.IGNORECASE)
+        if found := pattern.search(name):
+            before, after = (text.strip(" _-–.,") for text in (name[: found.start()], name[found.end() :]))
+            return before, re.sub(r"^\((\w+)\)$", "", after), assignment
+    return name, "", ""
+
+
+def is_assignment(part: str, assignments: Sequence[str]) -> bool:
+    """Tell whether a folder's name is an assignment's and nothing else.
+
+    >>> is_assignment("05 Buffers", ["05_buffers"]), is_assignment("anna 05 buffers", ["05_buffers"])
+    (True, False)
+    """
+    before, after, assignment = beside(attempt_of(part)[0], assignments)
+    return bool(assignment) and not before and not after
 
 
 def owners(roots: Sequence[list[File]], assignments: Sequence[str]) -> list[Owned]:
@@ -108,8 +192,8 @@ def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
         return True
     lefts = defaultdict(set)
     for name in loose:
-        left, assignment = without(_plain_stem(name), assignments)
-        lefts[assignment].add(left)
+        before, after, assignment = beside(_plain_stem(name), assignments)
+        lefts[assignment].add(before or after)
     return any(assignment and len(names - {""}) > 1 for assignment, names in lefts.items())
 
 
@@ -122,7 +206,7 @@ def _owners_at(level: Level, assignments: Sequence[str], names: dict[File, str] 
     patterns = platforms_of(handed_in or {file.parts[at] for file, at in level})
     if not names:
         loose = [file for file, at in level if len(file.parts) == at + 1]
-        loose = [file for file in loose if not by_platform(file.name, patterns)]
+        loose = [file for file in loose if not match_platform(file.name, patterns)]
         names = _names_in([file for file in loose if file.called_notebook] or loose, assignments)
     return [_find_owner(file, at, patterns, names, assignments) for file, at in level]
 
@@ -132,17 +216,19 @@ def _find_owner(
 ) -> Owned:
     part, inside = file.parts[at], file.parts[at + 1 :]
     attempts = [attempt_of(_stem(name))[1] for name in (part, *inside)]
-    if name := by_platform(part, patterns):
-        _, assignment = without("/".join(map(_stem, (name.rest, *inside))), assignments)
-        count = attempt_of(_stem(name.rest))[1] or max(attempts)
-        facts = (assignment, name.number, (name.attempt, count), name.late, True)
-        return Owned(file, name.student, ("platform", name.student, name.number), *facts)
-    _, assignment = without("/".join((*file.parts[:-1], _stem(file.name))), assignments)
+    if told := match_platform(part, patterns):
+        *_, assignment = beside("/".join(map(_stem, (told["rest"], *inside))), assignments)
+        attempt = told["time"], attempt_of(_stem(told["rest"]))[1] or max(attempts)
+        student, number, late = safe(told["name"]), told["id"], bool(told["late"])
+        facts = (assignment, number, attempt, late, True, told["prefix"])
+        return Owned(file, student, ("platform", student, number), *facts)
+    *_, assignment = beside("/".join((*file.parts[:-1], _stem(file.name))), assignments)
     facts = {"assignment": assignment, "attempt": ("", max(attempts))}
     facts["late"] = any(LATE.search(name) for name in (part, *inside))
     if inside:
         folder = LATE.sub("", _stem(part)).strip(" _-")
-        student = safe(without(folder, assignments)[0] or folder)
+        before, after, _ = beside(folder, assignments)
+        student = safe(before or after or folder)
         return Owned(file, student, (*file.parts[:at], folder), told=True, **facts)
     stem = _plain_stem(part)
     student = names.get(file, "")

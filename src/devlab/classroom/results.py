@@ -15,7 +15,8 @@ from io import StringIO
 from pathlib import Path
 
 from devlab.checks.result import Outcome
-from devlab.classroom.download import whole
+from devlab.classroom.download import printable, whole
+from devlab.classroom.owners import beside
 
 OF_ROWS = frozenset(map(str, Outcome))
 # The outcomes of an exercise: devlab's verdicts, and the ways in which its process may end.
@@ -52,7 +53,7 @@ class Record:
     `problem` says why nothing could be graded, `remarks` what was noticed, for the teacher alone. `submitted`
     is a time as nbgrader writes it, `isolation` the level that the submission ran at (3 is the strongest),
     `seconds` the wall time, and `digest` changes with what was handed in and with what judges it. `number` is
-    the learning platform's for the student.
+    the learning platform's for the student, and `prefix` what it put before the name of the student's file.
     """
 
     student: str
@@ -67,6 +68,7 @@ class Record:
     seconds: float = 0.0
     digest: str = ""
     number: str = ""
+    prefix: str = ""
 
     @property
     def unjudged(self) -> bool:
@@ -124,8 +126,7 @@ def _read_graded(facts: dict) -> Graded:
 def _is_sound(record: Record) -> bool:
     """Tell whether each field is of its type and each outcome is known, since every report relies on that."""
     texts = [record.student, record.assignment, record.path, record.problem, record.submitted, record.digest]
-    texts += [record.number]
-    texts += record.remarks
+    texts += [record.number, record.prefix, *record.remarks]
     numbers, marks = [record.seconds, record.isolation or 0], []
     for one in record.exercises:
         texts += [one.name, one.headline, one.source, one.confirmed, *itertools.chain(*one.details)]
@@ -268,6 +269,55 @@ def plain(text: str) -> str:
 
 class GradebookError(Exception):
     """Marks that cannot be written; the message says why and what to do."""
+
+
+def fill_table(records: Iterable[Record], table: Path, column: str, folder: Path) -> str:
+    """Write marks into a copy of a platform's table, in a folder, and return what a teacher reads of it.
+
+    Moodle's grading worksheet has its number for a student at the end of the first column, Canvas's gradebook
+    under "ID" (mod/assign/gradingtable.php and lib/gradebook_exporter.rb of their sources). All else stays as
+    it is. Where the column names an assignment, the marks are those of that assignment.
+    """
+    text = table.read_bytes().decode("utf-8", "surrogateescape")
+    mark = "\ufeff" * text.startswith("\ufeff")
+    separator = _separator_of(text)
+    try:
+        rows = list(csv.reader(StringIO(text.removeprefix(mark), newline=""), delimiter=separator))
+    except csv.Error as problem:
+        raise GradebookError(f"{table} is no table that Moodle or Canvas made: {problem}") from problem
+    head = rows[0] if rows else []
+    if column not in head:
+        raise GradebookError(f"{table} has no column {column}. It has: {', '.join(head)}")
+    records = [record for record in records if record.exercises]
+    _, _, named = beside(column, sorted({record.assignment for record in records}))
+    records = [record for record in records if named in ("", record.assignment)]
+    marks = {record.number: record for record in records if record.number}
+    several = sorted({record.assignment for record in records})
+    if len(marks) < sum(bool(record.number) for record in records) and len(several) > 1:
+        raise GradebookError(
+            f"Whose marks belong under {column} is not clear, for there are {', '.join(several)}. Rename the "
+            "assignment on the platform so that the column names one of these, or grade each for itself."
+        )
+    where, at, filled = head.index("ID") if "ID" in head else 0, head.index(column), set()
+    for row in rows[1:]:
+        told = re.search(r"\d+$", row[where].strip()) if len(row) == len(head) else None
+        if told and told[0] in marks:
+            row[at] = number(marks[told[0]].points)
+            filled.add(told[0])
+    made = StringIO()
+    csv.writer(made, delimiter=separator, lineterminator="\n").writerows(rows)
+    path = folder / table.name
+    path.write_text(mark + made.getvalue(), encoding="utf-8", errors="surrogateescape", newline="")
+    lines = [f"filled in  {path} ({len(filled)} of {len(records)} marks)"]
+    missing = [one for one in records if one.number not in filled]
+    lines += [f"not in it: {printable(one.student)}, {one.assignment}" for one in missing]
+    return "\n".join(lines)
+
+
+def _separator_of(text: str) -> str:
+    """Return what separates the columns of a table: Canvas writes semicolons for those who want them."""
+    head = text.partition("\n")[0]
+    return ";" if head.count(";") > head.count(",") else ","
 
 
 def write_gradebook(records: Iterable[Record], course: Path) -> int:

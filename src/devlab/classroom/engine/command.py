@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = take_shard(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
+    print(*found.set_aside(), sep="\n", end="\n" * bool(found.ignored))
     limits = Limits(arguments.seconds, arguments.memory)
     before = grade.find_finished(out)
     waiting = [one for one in found.gradable if grade.key(one) not in before]
@@ -63,8 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with end_like_ctrl_c():
             write(graded, out, len(waiting) + len(found.problems))
-    except OSError as problem:
-        return _stop(f"{out} cannot be written: {problem}")
     except grade.EngineError as problem:
         why = str(problem).removesuffix(".")
         return _stop(f"Grading stopped: {why}. What is finished is in {out}; run it again to go on.")
@@ -72,8 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _stop(f"\nStopped. What is finished is in {out}; the same command goes on from there.", 130)
     records = list(read_all([out]))
     print(summary(records))
-    print(feedback.write(records, out.parent).text())
-    return 1 if any(one.problem or one.unjudged for one in records) else 0
+    written = feedback.write(records, out.parent)
+    print(written.text())
+    return 1 if written.problems or any(one.problem or one.unjudged for one in records) else 0
 
 
 @contextlib.contextmanager
@@ -101,11 +101,12 @@ def write(graded: Iterator[Record], out: Path, total: int) -> None:
 
 def line(one: Record) -> str:
     """Return what is shown of a submission: the student, the marks, and what a teacher should look at."""
+    who = ", ".join(filter(None, (one.student, one.assignment)))
     if one.problem:
-        return f"{one.student}, {one.assignment}: not graded, {one.problem}"
+        return f"{who or one.path}: not graded, {one.problem}"
     odd = [f"{exercise.name} {exercise.outcome}" for exercise in one.exercises if exercise.outcome in ODD]
     notes = "; ".join([*odd, *one.remarks])
-    marks = f"{one.student}, {one.assignment}: {one.points:g} of {one.possible:g}"
+    marks = f"{who}: {one.points:g} of {one.possible:g}"
     return f"{marks}  ({notes})" if notes else marks
 
 
@@ -119,9 +120,9 @@ def summary(records: list[Record]) -> str:
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     ungraded = sum(bool(one.problem) for one in records)
     levels = sorted({one.isolation for one in records if one.isolation is not None})
-    told = f"{len(records) - ungraded} graded, {ungraded} not, at isolation level "
-    told += f"{' and '.join(map(str, levels)) or 'none'} of 3"
-    lines = [told, *([OPEN] if 1 in levels else ()), f"exercises: {counted}"]
+    told = f"{len(records) - ungraded} graded, {ungraded} not"
+    told += f", at isolation level {' and '.join(map(str, levels))} of 3" if levels else ""
+    lines = [told, *([OPEN] if 1 in levels else ()), *([f"exercises: {counted}"] if counted else ())]
     if again := sum(one.unjudged for one in records):
         lines.append(f"not judged in full: {again}; the same command grades these again")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
-from devlab.classroom.download import keep_open, reason_of, whole
+from devlab.classroom.download import reason_of, whole
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.processes import CannotBegin, EngineError, Family, Handle, Settings
 from devlab.classroom.handout import Handout
@@ -43,15 +43,13 @@ def grade(
     if not settings.hidden:
         handed_in = {str(one.file.path.resolve()) for one in found.submissions if one.file}
         settings = replace(settings, hidden=(str(Path(folder).resolve()), *sorted(handed_in)))
-    with keep_open():
-        for one in found.problems:
-            facts = {"problem": one.problem, "remarks": one.remarks, "number": one.number, "late": one.late}
-            yield Record(one.student, one.assignment, one.path, **facts)
-        by_assignment = attrgetter("assignment")
-        todo = sorted((one for one in found.gradable if key(one) not in done), key=by_assignment)
-        handouts = course.handouts_of(folder) if todo else {}
-        for assignment, waiting in groupby(todo, by_assignment):
-            yield from _assignment(list(waiting), handouts[assignment], settings)
+    for one in found.problems:
+        yield Record(one.student, one.assignment, problem=one.problem, **_facts(one))
+    by_assignment = attrgetter("assignment")
+    todo = sorted((one for one in found.gradable if key(one) not in done), key=by_assignment)
+    handouts = course.handouts_of(folder) if todo else {}
+    for assignment, waiting in groupby(todo, by_assignment):
+        yield from _assignment(list(waiting), handouts[assignment], settings)
 
 
 def key(one: Submission) -> tuple[str, str, str]:
@@ -118,8 +116,7 @@ def record_of(
 
     Raises CannotBegin where no submission can be graded at all.
     """
-    facts = {"late": submission.late, "path": submission.path, "remarks": submission.remarks}
-    facts["number"] = submission.number
+    facts = _facts(submission)
     who = (submission.student, submission.assignment)
     try:
         steps = cells.merge_cells(handout, submission.notebook())
@@ -132,6 +129,11 @@ def record_of(
         return Record(*who, problem=why, **facts)
 
 
+def _facts(one: Submission) -> dict:
+    """Return what a record says of how a submission came."""
+    return {name: getattr(one, name) for name in ("path", "remarks", "late", "number", "prefix")}
+
+
 def _marks(
     submission: Submission,
     steps: Sequence[cells.Step],
@@ -142,7 +144,7 @@ def _marks(
     """Return what a record holds of marks: points are worked out here, from the rows."""
     tasks = cells.tasks(handout.source)
     try:
-        beside = {name: base64.b64encode(file.read()).decode() for name, file in submission.beside}
+        beside = {name: base64.b64encode(file.read()).decode() for name, file in submission.beside.items()}
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks], "beside": beside})
     except CannotBegin:
         raise

@@ -317,6 +317,8 @@ FILES = """truncate 76 45, name_to_handle_at 303 264, open_by_handle_at 304 265,
 # By these a submission has memory or deleted files that none of its processes shows: a file on its way from
 # one to another is open in neither.
 OUT_OF_SIGHT = """memfd_create 319 279, memfd_secret 447 447, sendmsg 46 211, sendmmsg 307 269"""
+# Of inotify's instances a user has 128, and a submission could take all of them.
+SCARCE = "inotify_init 253 -, inotify_init1 294 26"
 # What they do is in memory that a filter does not see; libraries try older calls when these do not exist.
 UNSEEN = """clone3 435 435, openat2 437 437, io_uring_setup 425 425, io_uring_enter 426 426,
     io_uring_register 427 427"""
@@ -387,7 +389,7 @@ def filter_for_submissions(network: bool, signals: bool) -> bytes:
     code += _when("setsockopt 54 208", column, [_load(1), (EQUAL, 0, 6, SOCKETS_OWN), _load(2), *several])
     # A process that is not "dumpable" tells its watcher nothing.
     code += _when(PRCTL, column, [_load(0), (EQUAL, 0, 1, SET_DUMPABLE)])
-    refused = [OTHERS_MEMORY, OTHERS_TIME, LEFT_BEHIND, KERNELS, WALLS, FILES, OUT_OF_SIGHT]
+    refused = [OTHERS_MEMORY, OTHERS_TIME, LEFT_BEHIND, KERNELS, WALLS, FILES, OUT_OF_SIGHT, SCARCE]
     refused += [SIGNALS] * (not signals)
     code += _each(",".join(refused), column, errno.EPERM)
     code += _each(UNSEEN, column, errno.ENOSYS)
