@@ -13,16 +13,13 @@ from devlab.lacking import apples_rules
 from devlab.lessons.lesson_03_mps import lesson
 
 with_fallback = lesson.exercise(
-    "with_fallback",
-    signature="with_fallback(op, x)",
-    facts=("I3", "I4"),
-    hints=(
-        "Try the operation where x is. If the device lacks it, PyTorch raises one particular exception, and "
-        "that exception alone is yours to catch.",
-        "Under `except NotImplementedError:`, `op(x.cpu())` gives the result on the CPU. One step is left, "
-        "because the result belongs where x is.",
-        "Write `try: return op(x)`, and then `except NotImplementedError: return op(x.cpu()).to(x.device)`.",
-    ),
+    "with_fallback(op, x)",
+    ("I3", "I4"),
+    "Try the operation where x is. If the device lacks it, PyTorch raises one particular exception, and that "
+    "exception alone is yours to catch.",
+    "Under `except NotImplementedError:`, `op(x.cpu())` gives the result on the CPU. One step is left, "
+    "because the result belongs where x is.",
+    "Write `try: return op(x)`, and then `except NotImplementedError: return op(x.cpu()).to(x.device)`.",
 )
 
 

@@ -12,20 +12,16 @@ from devlab.checks.names import OWN, Found, expect_names, find_tensors
 from devlab.lessons.lesson_05_buffers import lesson, norm
 
 left_behind = lesson.exercise(
-    "left_behind",
-    signature="left_behind(module)",
-    facts=("L4", "L5", "B4"),
-    hints=(
-        "`.to` moves what `module.parameters()` and `module.buffers()` yield, those of submodules included, "
-        "and nothing else. Whatever else a module holds is among its other attributes, in `vars(module)`.",
-        "Write a helper `loose(name, value)` that calls itself: for a tensor it yields the name and the "
-        "tensor; through a list, tuple or dict it goes element by element, through a module attribute by "
-        "attribute. Leave out registered parameters, and what it has yielded before, by their ids in a set.",
-        "For each `path, part in module.named_modules()`, give it the items of `vars(part)` but "
-        '`"_parameters"`, `"_buffers"` and `"_modules"`. A module that it meets and that is not among '
-        "`module.modules()` is not registered: there it goes through those three as well, under the path "
-        "that led there.",
-    ),
+    "left_behind(module)",
+    ("L4", "L5", "B4"),
+    "`.to` moves what `module.parameters()` and `module.buffers()` yield, those of submodules included, and "
+    "nothing else. Whatever else a module holds is among its other attributes, in `vars(module)`.",
+    "Write a helper `loose(name, value)` that calls itself: for a tensor it yields the name and the tensor; "
+    "through a list, tuple or dict it goes element by element, through a module attribute by attribute. "
+    "Leave out registered parameters, and what it has yielded before, by their ids in a set.",
+    'For each `path, part in module.named_modules()`, give it the items of `vars(part)` but `"_parameters"`, '
+    '`"_buffers"` and `"_modules"`. A module that it meets and that is not among `module.modules()` is not '
+    "registered: there it goes through those three as well, under the path that led there.",
 )
 
 

@@ -15,17 +15,14 @@ from devlab.lessons import among_ranks, ranks
 from devlab.lessons.lesson_09_several_devices import CPU, lesson
 
 ddp_gradients = lesson.exercise(
-    "ddp_gradients",
-    signature="ddp_gradients(rank, world_size, data)",
-    facts=("U2", "U4", "U5"),
-    hints=(
-        "Every process runs the same lines: the same model from the same seed, other rows. No line of yours "
-        "sends a gradient: DistributedDataParallel does that, during backward.",
-        "`x, y = data`, then rows `x[rank::world_size]`. `torch.manual_seed(0)` before `nn.Linear(4, 1)`. "
-        "Wrap the model: `DistributedDataParallel(model)`, and call the wrapped one, not the model inside.",
-        "`loss = nn.functional.mse_loss(ddp(x[rank::world_size]), y[rank::world_size])`, `loss.backward()`, "
-        "`return [p.grad for p in ddp.parameters()]`",
-    ),
+    "ddp_gradients(rank, world_size, data)",
+    ("U2", "U4", "U5"),
+    "Every process runs the same lines: the same model from the same seed, other rows. No line of yours "
+    "sends a gradient: DistributedDataParallel does that, during backward.",
+    "`x, y = data`, then rows `x[rank::world_size]`. `torch.manual_seed(0)` before `nn.Linear(4, 1)`. Wrap "
+    "the model: `DistributedDataParallel(model)`, and call the wrapped one, not the model inside.",
+    "`loss = nn.functional.mse_loss(ddp(x[rank::world_size]), y[rank::world_size])`, `loss.backward()`, "
+    "`return [p.grad for p in ddp.parameters()]`",
 )
 
 WORLD = 2

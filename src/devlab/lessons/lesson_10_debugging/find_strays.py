@@ -11,22 +11,19 @@ from devlab.checks.names import expect_names, find_tensors
 from devlab.lessons.lesson_10_debugging import lesson, unchanged
 
 find_strays = lesson.exercise(
-    "find_strays",
-    signature="find_strays(model, batch)",
-    facts=("X2", "X3", "X4", "X5", "E4"),
-    hints=(
-        "First find the one device that counts, `next(model.parameters()).device`. Then collect "
-        "everything, from the model and from the batch, as pairs of a name and a tensor, and keep the "
-        "names of those that are on another device.",
-        "One inner function `walk(name, value)` that calls itself reaches all of it. A tensor is compared; "
-        "a dict, list or tuple is walked item by item; a module is walked attribute by attribute, its "
-        "`_parameters`, `_buffers` and `_modules` among them. Keep the ids of the tensors seen, so that "
-        "each is named once.",
-        "The helper in your `left_behind` of lesson 05 is most of it. There a tensor was noted when `.to` "
-        "would not move it; here it is noted when `value.device != home`. A module's three dicts add "
-        'nothing to the name: `walk(name, item)` for them, and `walk(f"{name}.{key}", item)` for any other '
-        'attribute. Start with `walk("model", model)` and `walk("batch", batch)`.',
-    ),
+    "find_strays(model, batch)",
+    ("X2", "X3", "X4", "X5", "E4"),
+    "First find the one device that counts, `next(model.parameters()).device`. Then collect everything, from "
+    "the model and from the batch, as pairs of a name and a tensor, and keep the names of those that are on "
+    "another device.",
+    "One inner function `walk(name, value)` that calls itself reaches all of it. A tensor is compared; a "
+    "dict, list or tuple is walked item by item; a module is walked attribute by attribute, its "
+    "`_parameters`, `_buffers` and `_modules` among them. Keep the ids of the tensors seen, so that each is "
+    "named once.",
+    "The helper in your `left_behind` of lesson 05 is most of it. There a tensor was noted when `.to` would "
+    "not move it; here it is noted when `value.device != home`. A module's three dicts add nothing to the "
+    'name: `walk(name, item)` for them, and `walk(f"{name}.{key}", item)` for any other attribute. Start '
+    'with `walk("model", model)` and `walk("batch", batch)`.',
 )
 
 

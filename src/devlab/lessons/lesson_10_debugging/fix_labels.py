@@ -7,14 +7,11 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_10_debugging import lesson, make_logits, see_gradients, sources, watched_straight
 
 fix_labels = lesson.exercise(
-    "fix_labels",
-    signature="fix_labels(logits, labels)",
-    facts=("X1", "X4", "E4"),
-    hints=(
-        "The model has done its work, and the loss fails. Which two tensors meet in it, and where is each?",
-        "The small tensor moves to the large one: the labels to the logits. The logits carry the graph.",
-        "`return functional.cross_entropy(logits, labels.to(logits.device))`",
-    ),
+    "fix_labels(logits, labels)",
+    ("X1", "X4", "E4"),
+    "The model has done its work, and the loss fails. Which two tensors meet in it, and where is each?",
+    "The small tensor moves to the large one: the labels to the logits. The logits carry the graph.",
+    "`return functional.cross_entropy(logits, labels.to(logits.device))`",
 )
 
 

@@ -10,19 +10,16 @@ from devlab.lessons import among_ranks, ranks
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
 
 mean_of_all = lesson.exercise(
-    "mean_of_all",
-    signature="mean_of_all(tensor)",
-    facts=("Q4", "Q5"),
-    hints=(
-        "`dist.all_reduce(x)` puts the sum over all ranks into x, in place, in every process. What must not "
-        "change here, and how many ranks are there?",
-        "Reduce a copy whose numbers stand in one order on all ranks: a plain `clone()` keeps the strides, "
-        "and `tensor.detach().clone(memory_format=torch.contiguous_format)` does not. Divide by "
-        "`dist.get_world_size()`. An integer tensor is refused first, by all ranks alike: before anything is "
-        "sent.",
-        '`if not tensor.is_floating_point(): raise TypeError("...")`, then `dist.all_reduce(total)` and '
-        "`return total / dist.get_world_size()`.",
-    ),
+    "mean_of_all(tensor)",
+    ("Q4", "Q5"),
+    "`dist.all_reduce(x)` puts the sum over all ranks into x, in place, in every process. What must not "
+    "change here, and how many ranks are there?",
+    "Reduce a copy whose numbers stand in one order on all ranks: a plain `clone()` keeps the strides, and "
+    "`tensor.detach().clone(memory_format=torch.contiguous_format)` does not. Divide by "
+    "`dist.get_world_size()`. An integer tensor is refused first, by all ranks alike: before anything is "
+    "sent.",
+    '`if not tensor.is_floating_point(): raise TypeError("...")`, then `dist.all_reduce(total)` and `return '
+    "total / dist.get_world_size()`.",
 )
 
 WHOLE = (torch.int64, torch.int32, torch.uint8, torch.int16, torch.int8)

@@ -16,18 +16,15 @@ from devlab.lessons import among_ranks, ranks
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
 
 sharded_step = lesson.exercise(
-    "sharded_step",
-    signature="sharded_step(rank, world_size, model, state, lr)",
-    facts=("Q4", "Q6"),
-    hints=(
-        "Every rank has to come to the same owners without asking the others. Largest parameter first, each "
-        "to the rank that has least so far: all ranks compute that from the same sizes.",
-        "The owner alone updates: `v = state.setdefault(name, torch.zeros_like(p))`, then "
-        "`v.mul_(0.9).add_(p.grad)` and `p.sub_(lr * v)`, all under `torch.no_grad()`. The other ranks still "
-        "have the old parameter.",
-        "Then every rank, owner or not, calls `dist.broadcast(p.data, src=owner)` for each parameter, and "
-        "all go through the parameters in the same order.",
-    ),
+    "sharded_step(rank, world_size, model, state, lr)",
+    ("Q4", "Q6"),
+    "Every rank has to come to the same owners without asking the others. Largest parameter first, each to "
+    "the rank that has least so far: all ranks compute that from the same sizes.",
+    "The owner alone updates: `v = state.setdefault(name, torch.zeros_like(p))`, then "
+    "`v.mul_(0.9).add_(p.grad)` and `p.sub_(lr * v)`, all under `torch.no_grad()`. The other ranks still "
+    "have the old parameter.",
+    "Then every rank, owner or not, calls `dist.broadcast(p.data, src=owner)` for each parameter, and all go "
+    "through the parameters in the same order.",
 )
 
 RATES = 0.2, 0.05, 0.1  # a learning rate for each step
