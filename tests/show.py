@@ -65,7 +65,7 @@ def lines_of_judgement(source: str) -> int:
     >>> lines_of_judgement('''"What it is."
     ... from x import y
     ... double = lesson.exercise(
-    ...     "double",
+    ...     "double(x)",
     ... )
     ...
     ... def twice(trial):

@@ -75,7 +75,10 @@ def leaves_the_group_at_the_end(rank, world_size, data):
     return grads
 
 
-@wrong("has the gradients of its own rows alone", row="both processes have the whole batch's gradients")
+@wrong(
+    "rank 0 has the gradients of its own rows alone: they were not averaged",
+    row="both processes have the whole batch's gradients",
+)
 def without_ddp(rank, world_size, data):
     x, y = data
     model = make_model()
@@ -83,7 +86,10 @@ def without_ddp(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("has the gradients of its own rows alone", row="both processes have the whole batch's gradients")
+@wrong(
+    "rank 0 has the gradients of its own rows alone: they were not averaged",
+    row="both processes have the whole batch's gradients",
+)
 def the_model_inside(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(make_model())
@@ -125,7 +131,8 @@ def halves_in_a_row(rank, world_size, data):
 
 
 @wrong(
-    "both processes have 0.5 times the gradients of the whole batch",
+    "both processes have 0.5 times the gradients of the whole batch: something was divided by world_size, "
+    "which DistributedDataParallel has done",
     row="both processes have the whole batch's gradients",
 )
 def averaged_twice(rank, world_size, data):
@@ -136,7 +143,8 @@ def averaged_twice(rank, world_size, data):
 
 
 @wrong(
-    "both processes have 5 times the gradients of the whole batch",
+    "both processes have 5 times the gradients of the whole batch: the loss is the sum over the rows, "
+    "and the task asks for their mean",
     row="both processes have the whole batch's gradients",
 )
 def summed_loss(rank, world_size, data):
@@ -214,7 +222,10 @@ def to_the_accelerator(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("both processes worked on the same rows", row="both processes have the whole batch's gradients")
+@wrong(
+    "both processes worked on the same rows, x[0::world_size]",
+    row="both processes have the whole batch's gradients",
+)
 def the_same_rows_everywhere(rank, world_size, data):
     x, y = (part[::world_size] for part in data)
     torch.manual_seed(0)
@@ -246,7 +257,11 @@ def backward_in_one(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("backward was called 2 times", row="both processes have the whole batch's gradients")
+@wrong(
+    "both processes have 2 times the gradients of the whole batch: backward was called twice, and "
+    "gradients add up",
+    row="both processes have the whole batch's gradients",
+)
 def backward_twice(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -256,7 +271,10 @@ def backward_twice(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("mean absolute error", row="both processes have the whole batch's gradients")
+@wrong(
+    "those are the gradients of the mean absolute error, and the squared one is asked",
+    row="both processes have the whole batch's gradients",
+)
 def absolute_error(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -265,7 +283,22 @@ def absolute_error(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("outputs and y differ in shape", row="both processes have the whole batch's gradients")
+@wrong(
+    "those are the gradients of the root of the mean squared error",
+    row="both processes have the whole batch's gradients",
+)
+def root_of_the_error(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.mse_loss(m(x), y).sqrt().backward()
+    return [p.grad for p in m.parameters()]
+
+
+@wrong(
+    "outputs and y differ in shape, so each output is compared with every row of y",
+    row="both processes have the whole batch's gradients",
+)
 def squeezed(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -275,7 +308,9 @@ def squeezed(rank, world_size, data):
 
 
 @wrong(
-    "came on top of what DistributedDataParallel does", row="both processes have the whole batch's gradients"
+    "both processes have 2 times the gradients of the whole batch: `all_reduce` came on top of "
+    "what DistributedDataParallel does",
+    row="both processes have the whole batch's gradients",
 )
 def reduced_again(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)

@@ -105,7 +105,10 @@ def backwards(model, batch):
     return generators(model, batch)[::-1]
 
 
-@wrong("`model.scale` is missing", row="attributes, lists and dicts elsewhere")
+@wrong(
+    "`model.encoder.1.center` is missing: it is an attribute of a BatchNorm1d in a Sequential in the model",
+    row="attributes, lists and dicts elsewhere",
+)
 def registered_only(model, batch):
     home = next(model.parameters()).device
     found = [*model.named_parameters(prefix="model"), *model.named_buffers(prefix="model")]
@@ -121,7 +124,7 @@ def what_is_saved(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("`model.encoder.1.running_mean` is missing", row="parameters and buffers elsewhere")
+@wrong("`model.steps` is missing: it is an attribute of the model", row="parameters and buffers elsewhere")
 def parameters_only(model, batch):
     home = next(model.parameters()).device
     buffers = {f"model.{name}" for name, _ in model.named_buffers()}
@@ -133,7 +136,7 @@ def model_only(model, batch):
     return [name for name in generators(model, batch) if name.startswith("model")]
 
 
-@wrong("`model.head.weight` is missing", row="parameters and buffers elsewhere")
+@wrong("`model.steps` is missing: it is an attribute of the model", row="parameters and buffers elsewhere")
 def batch_only(model, batch):
     return [name for name in generators(model, batch) if name.startswith("batch")]
 
@@ -168,12 +171,17 @@ def left_behind_wherever(model, batch):
     ]
 
 
-@wrong("`model.head.weight` is named `head.weight`: it is on", row="parameters and buffers elsewhere")
+@wrong(
+    "`model.steps` is named `steps`: it is an attribute of the model", row="parameters and buffers elsewhere"
+)
 def without_the_prefix(model, batch):
     return [name.partition(".")[2] for name in generators(model, batch)]
 
 
-@wrong("one tensor is listed 3 times", row="what is in place is not named; each once")
+@wrong(
+    "one tensor is listed twice: `model.late.weight` or `model.last.weight` or `model.late_too.0`",
+    row="what is in place is not named; each once",
+)
 def each_name(model, batch):
     home = next(model.parameters()).device
     found = [*pairs(batch, "batch", set())]
@@ -206,7 +214,10 @@ def moves_the_batch(model, batch):
     return names
 
 
-@wrong("a single number in a tensor", row="attributes, lists and dicts elsewhere")
+@wrong(
+    "`model.encoder.positions` is missing: it is an attribute of a Sequential in the model, a single number",
+    row="attributes, lists and dicts elsewhere",
+)
 def not_the_single_numbers(model, batch):
     home = next(model.parameters()).device
     return [name for name, tensor in everything(model, batch) if tensor.device != home and tensor.dim()]
@@ -217,7 +228,10 @@ def no_modules_in_lists(model, batch):
     return [name for name in generators(model, batch) if not name.startswith("model.blocks")]
 
 
-@wrong("`model.1.weight` is missing: the first parameter is on", row="the first parameter's device decides")
+@wrong(
+    "`model.1.weight` is missing: it is an attribute of a Linear in the model, a parameter",
+    row="the first parameter's device decides",
+)
 def most_of_them_decide(model, batch):
     found = everything(model, batch)
     devices = [parameter.device for parameter in model.parameters()]
@@ -225,7 +239,10 @@ def most_of_them_decide(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("`model.1.weight` is missing: the first parameter is on", row="the first parameter's device decides")
+@wrong(
+    "`model.1.weight` is missing: it is an attribute of a Linear in the model, a parameter",
+    row="the first parameter's device decides",
+)
 def the_batch_decides(model, batch):
     found = everything(model, batch)
     home = next((t.device for n, t in found if n == "batch.x"), next(model.parameters()).device)
@@ -314,7 +331,9 @@ def leaves_a_gradient(model, batch):
     return generators(model, batch)
 
 
-@wrong("is missing: an element of a tuple", row="attributes, lists and dicts elsewhere")
+@wrong(
+    "`model.pair.1` is missing: it is in a tuple in the model", row="attributes, lists and dicts elsewhere"
+)
 def exact_types(model, batch):
     home = next(model.parameters()).device
     out, seen = ([], set())
@@ -426,7 +445,8 @@ def attributes_of_children_alone(model, batch):
 
 
 @wrong(
-    "`model.scales.0` is missing: a parameter in a plain list", row="attributes, lists and dicts elsewhere"
+    "`model.scales.0` is missing: it is in a list in the model, a parameter",
+    row="attributes, lists and dicts elsewhere",
 )
 def takes_parameters_for_registered(model, batch):
     home = next(model.parameters()).device
@@ -438,13 +458,16 @@ def takes_parameters_for_registered(model, batch):
     return list({name: None for name, tensor in found if tensor.device != home})
 
 
-@wrong("`batch.state` is missing: a result in a graph", row="the batch, however deep")
+@wrong(
+    "`batch.state` is missing: it is in the batch, no parameter, a result in a graph",
+    row="the batch, however deep",
+)
 def leaves_alone(model, batch):
     home = next(model.parameters()).device
     return [name for name, one in everything(model, batch) if one.is_leaf and one.device != home]
 
 
-@wrong("is missing: it is on {device}", row="parameters and buffers elsewhere")
+@wrong("`model.steps` is missing: it is an attribute of the model", row="parameters and buffers elsewhere")
 def the_first_in_the_state_dict_decides(model, batch):
     home = next(iter(model.state_dict().values())).device
     return [name for name, tensor in everything(model, batch) if tensor.device != home]

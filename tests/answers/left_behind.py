@@ -171,38 +171,56 @@ def in_reverse(module):
     return plain(module)[::-1]
 
 
-@wrong("the old one, which is held here, stays behind", row="a tensor with two names, once")
+@wrong(
+    "`tables.0` is missing: it is in a list in the module, once a buffer's",
+    row="a tensor with two names, once",
+)
 def not_what_a_buffer_was(module):
     return plain(module, buffers=False)
 
 
-@wrong("`scale` is missing: a plain attribute", row="plain tensor attributes, by name")
+@wrong(
+    "`scale` is missing: it is an attribute of the module, not registered",
+    row="plain tensor attributes, by name",
+)
 def always_empty(module):
     return []
 
 
-@wrong("`pair.0` is missing: an element of a tuple", row="lists, tuples and dicts, nested")
+@wrong(
+    "`pair.0` is missing: it is in a tuple in the module, not registered",
+    row="lists, tuples and dicts, nested",
+)
 def without_tuples(module):
     return plain(module, tuples=False)
 
 
-@wrong("`tables.0` is missing: an element of a list", row="lists, tuples and dicts, nested")
+@wrong(
+    "`tables.0` is missing: it is in a list in the module, not registered",
+    row="lists, tuples and dicts, nested",
+)
 def without_lists(module):
     return plain(module, lists=False)
 
 
-@wrong("`cache.key` is missing: a value of a dict", row="lists, tuples and dicts, nested")
+@wrong(
+    "`cache.key` is missing: it is in a dict in the module, not registered",
+    row="lists, tuples and dicts, nested",
+)
 def without_dicts(module):
     return plain(module, dicts=False)
 
 
-@wrong("`tables.0` is missing: an element of a list", row="lists, tuples and dicts, nested")
+@wrong(
+    "`tables.0` is missing: it is in a list in the module, not registered",
+    row="lists, tuples and dicts, nested",
+)
 def attributes_only(module):
     return plain(module, lists=False, dicts=False, tuples=False)
 
 
 @wrong(
-    "`blocks.0.weight` is missing: a module in a plain list is not registered",
+    "`blocks.0.weight` is missing: it is an attribute of a Linear in a list in the module",
     row="modules inside, registered or in a list",
 )
 def without_modules_in_lists(module):
@@ -215,7 +233,7 @@ def each_name(module):
 
 
 @wrong(
-    "`encoder.1.positions` is missing: a plain attribute of a registered submodule",
+    "`encoder.1.positions` is missing: it is an attribute of the module's registered `encoder.1`",
     row="modules inside, registered or in a list",
 )
 def top_level_only(module):
@@ -254,12 +272,18 @@ def registered_ones_in_a_list(module):
     return list(names.values())
 
 
-@wrong("`_cache` is missing: a plain attribute, private or not", row="plain tensor attributes, by name")
+@wrong(
+    "`_cache` is missing: it is an attribute of the module, private or not, not registered",
+    row="plain tensor attributes, by name",
+)
 def public_names_only(module):
     return [name for name in plain(module) if not name.startswith("_")]
 
 
-@wrong("`scale` is missing: a plain attribute", row="plain tensor attributes, by name")
+@wrong(
+    "`scale` is missing: it is an attribute of the module, not registered",
+    row="plain tensor attributes, by name",
+)
 def by_comparing_devices(module):
     home = next((tensor.device for tensor in module.parameters()), torch.device("cpu"))
     held = {name: value for name, value in vars(module).items() if isinstance(value, torch.Tensor)}
@@ -276,7 +300,10 @@ def by_moving_to_meta(module):
     return names
 
 
-@wrong("`tables.0` is named `0`: an element of a list", row="lists, tuples and dicts, nested")
+@wrong(
+    "`tables.0` is named `0`: it is in a list in the module, not registered",
+    row="lists, tuples and dicts, nested",
+)
 def last_names(module):
     return [name.rpartition(".")[2] for name in plain(module)]
 
@@ -301,7 +328,10 @@ def prints(module):
     print(*plain(module))
 
 
-@wrong("`cache.key` is missing: a value of a dict", row="lists, tuples and dicts, nested")
+@wrong(
+    "`cache.key` is missing: it is in a dict in the module, not registered",
+    row="lists, tuples and dicts, nested",
+)
 def once_by_content(module):
     seen, names = [], []
     for path, part in module.named_modules():
@@ -332,7 +362,7 @@ def held(module, path):
 
 
 @wrong(
-    "`weights.0` is missing: a parameter in a plain list is not registered",
+    "`weights.0` is missing: it is in a list in the module, a parameter, not registered",
     row="lists, tuples and dicts, nested",
 )
 def no_parameters_in_containers(module):
@@ -344,12 +374,18 @@ def no_parameters_in_containers(module):
     ]
 
 
-@wrong("`ramp` is missing: it is no parameter", row="plain tensor attributes, by name")
+@wrong(
+    "`ramp` is missing: it is an attribute of the module, no parameter, not registered",
+    row="plain tensor attributes, by name",
+)
 def what_asks_no_gradient(module):
     return [name for name in plain(module) if not held(module, name).requires_grad]
 
 
-@wrong("`step` is missing: a single number in a tensor is a tensor", row="plain tensor attributes, by name")
+@wrong(
+    "`step` is missing: it is an attribute of the module, a single number, not registered",
+    row="plain tensor attributes, by name",
+)
 def arrays_only(module):
     return [name for name in plain(module) if held(module, name).dim()]
 
@@ -384,7 +420,10 @@ def by_address(module):
     return names
 
 
-@wrong("`state.low` is missing: an OrderedDict is a dict", row="lists, tuples and dicts, nested")
+@wrong(
+    "`state.low` is missing: it is in an OrderedDict in the module, not registered",
+    row="lists, tuples and dicts, nested",
+)
 def of_exact_types(module):
     seen, names = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}, []
 
@@ -504,7 +543,10 @@ def w3(module):
     return [n for n in dir(module) if isinstance(getattr(module, n), torch.Tensor)]
 
 
-@wrong("`scale` is named `.scale`: a plain attribute", row="plain tensor attributes, by name")
+@wrong(
+    "`scale` is named `.scale`: it is an attribute of the module, not registered",
+    row="plain tensor attributes, by name",
+)
 def with_a_dot_in_front(module):
     out = []
     for p, m in module.named_modules():
@@ -547,7 +589,7 @@ def by_paths_in_lists(module):
 
 
 @wrong(
-    "`_kept.0` is missing: an element of a list, private or not",
+    "`_kept.0` is missing: it is in a list in the module, private or not, not registered",
     row="lists, tuples and dicts, nested",
 )
 def not_in_private_containers(module):
@@ -558,7 +600,7 @@ def not_in_private_containers(module):
 
 
 @wrong(
-    "`encoder.1._window` is missing: a plain attribute of a registered submodule, private or not",
+    "`encoder.1._window` is missing: it is an attribute of the module's registered `encoder.1`",
     row="modules inside, registered or in a list",
 )
 def private_names_of_the_module_alone(module):
@@ -569,7 +611,7 @@ def private_names_of_the_module_alone(module):
 
 
 @wrong(
-    "`encoder.1.branches.deep.0.weight` is missing: a module in a list in a dict in a registered submodule",
+    "`encoder.1.branches.deep.0.weight` is missing: it is an attribute of a Linear in a list in a d",
     row="modules inside, registered or in a list",
 )
 def lists_of_the_module_alone(module):
@@ -578,7 +620,10 @@ def lists_of_the_module_alone(module):
     )
 
 
-@wrong("`scale` is missing: a plain attribute", row="plain tensor attributes, by name")
+@wrong(
+    "`scale` is missing: it is an attribute of the module, not registered",
+    row="plain tensor attributes, by name",
+)
 def what_is_elsewhere_now(module):
     here = next(module.parameters(), torch.ones(1)).device
 

@@ -68,7 +68,11 @@ def asynchronously(tensor):
     return total.div_(dist.get_world_size())
 
 
-@wrong("the ranks' strides differ", row=MEAN)
+@wrong(
+    "rank 0 has sums of numbers that belong to other places: the ranks' strides differ, and what is sent "
+    "goes in the order of memory",
+    row=MEAN,
+)
 def a_clone_that_keeps_strides(tensor):
     refuse(tensor)
     total = tensor.detach().clone()
@@ -93,7 +97,7 @@ def the_input_itself(tensor):
     return tensor
 
 
-@wrong("has the sum of the 2 tensors", row=MEAN)
+@wrong("rank 0 has the sum of the 2 tensors, and their mean is asked", row=MEAN)
 def the_sum(tensor):
     refuse(tensor)
     total = tensor.detach().clone(memory_format=torch.contiguous_format)
@@ -109,13 +113,13 @@ def by_two(tensor):
     return total / 2
 
 
-@wrong("rank 0 has its own tensor", row=MEAN)
+@wrong("rank 0 has its own tensor, and not the mean over all", row=MEAN)
 def nothing_sent(tensor):
     refuse(tensor)
     return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
-@wrong("rank 1 has", row=MEAN)
+@wrong("rank 1 has its own tensor, and not the mean over all", row=MEAN)
 def only_rank_zero_has_it(tensor):
     refuse(tensor)
     total = tensor.detach().clone(memory_format=torch.contiguous_format)
@@ -123,6 +127,12 @@ def only_rank_zero_has_it(tensor):
     if dist.get_rank() == 0:
         return total / dist.get_world_size()
     return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+@wrong("rank 1 has zeros, and every rank should have the mean", row=MEAN)
+def zeros_elsewhere(tensor):
+    mean = sum_of_a_copy(tensor)
+    return mean if dist.get_rank() == 0 else torch.zeros_like(mean)
 
 
 @wrong("waited for rank 1", row=MEAN)

@@ -203,7 +203,7 @@ def without_momentum(rank, world_size, model, state, lr):
     step_with(rank, world_size, model, state, lr, update)
 
 
-@wrong("enters the momentum by a tenth only", row=EQUAL)
+@wrong("the gradient enters the momentum by a tenth only", row=EQUAL)
 def an_average_of_gradients(rank, world_size, model, state, lr):
     def update(name, p):
         state[name] = state.get(name, torch.zeros_like(p)).lerp(p.grad, 0.1)
@@ -212,7 +212,7 @@ def an_average_of_gradients(rank, world_size, model, state, lr):
     step_with(rank, world_size, model, state, lr, update)
 
 
-@wrong("lies in the gradient's own memory", row=EQUAL)
+@wrong("the momentum lies in the gradient's own memory, which the next backward overwrites", row=EQUAL)
 def the_gradient_itself(rank, world_size, model, state, lr):
     def update(name, p):
         if name in state:
@@ -224,7 +224,7 @@ def the_gradient_itself(rank, world_size, model, state, lr):
     step_with(rank, world_size, model, state, lr, update)
 
 
-@wrong("lr * v is to be subtracted", row=EQUAL)
+@wrong("the parameters grow along the gradient: lr * v is to be subtracted", row=EQUAL)
 def uphill(rank, world_size, model, state, lr):
     def update(name, p):
         state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + p.grad
@@ -328,7 +328,7 @@ def smallest_first(rank, world_size, model, state, lr):
     with_momentum(rank, world_size, model, state, lr, owners)
 
 
-@wrong("were given away in the model's order, and the largest comes first", row=THREE)
+@wrong("the parameters were given away in the model's order, and the largest comes first", row=THREE)
 def in_the_models_order(rank, world_size, model, state, lr):
     with_momentum(rank, world_size, model, state, lr, to_the_least(in_order(model), world_size))
 
@@ -355,7 +355,7 @@ def an_optimizer_of_the_first_step(rank, world_size, model, state, lr):
     an_optimizer_that_is_kept(rank, world_size, model, state, lr)
 
 
-@wrong("the learning rate went into the momentum", row=EQUAL)
+@wrong("the learning rate went into the momentum, where that of an earlier step stays", row=EQUAL)
 def the_rate_in_the_momentum(rank, world_size, model, state, lr):
     def update(name, p):
         state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + lr * p.grad
@@ -364,7 +364,7 @@ def the_rate_in_the_momentum(rank, world_size, model, state, lr):
     step_with(rank, world_size, model, state, lr, update)
 
 
-@wrong("that is Nesterov's momentum, which goes along g + 0.9 v", row=EQUAL)
+@wrong("that is Nesterov's momentum, which goes along g + 0.9 v, and the task goes along v", row=EQUAL)
 def by_nesterov(rank, world_size, model, state, lr):
     def update(name, p):
         state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + p.grad
@@ -378,6 +378,16 @@ def with_dampening(rank, world_size, model, state, lr):
     def update(name, p):
         state[name] = 0.9 * state[name] + 0.1 * p.grad if name in state else p.grad.clone()
         p.sub_(lr * state[name])
+
+    step_with(rank, world_size, model, state, lr, update)
+
+
+@wrong("the step is taken by the momentum of the step before", row=EQUAL)
+def by_the_old_momentum(rank, world_size, model, state, lr):
+    def update(name, p):
+        old = 0.9 * state.get(name, torch.zeros_like(p))
+        state[name] = old + p.grad
+        p.sub_(lr * old)
 
     step_with(rank, world_size, model, state, lr, update)
 

@@ -106,7 +106,7 @@ def a_bare_except(op, x):
         return op(x.cpu()).to(x.device)
 
 
-@wrong("the result was left on the CPU", row="what is missing runs on the CPU, and comes back")
+@wrong("the result is on cpu, not {device}", row="what is missing runs on the CPU, and comes back")
 def left_on_the_cpu(op, x):
     try:
         return op(x)
@@ -201,7 +201,7 @@ def runs_it_in_both_places(op, x):
     return result
 
 
-@wrong("a tensor was transferred, although the device lacks nothing here", row="runs where x is, if it can")
+@wrong("although the device lacks nothing here", row="runs where x is, if it can")
 def a_copy_kept_in_reserve(op, x):
     reserve = x.cpu()
     try:
@@ -318,7 +318,7 @@ def the_first_error_of_two(op, x):
             raise first from None
 
 
-@wrong("1 transfer, by print", row="runs where x is, if it can")
+@wrong("a tensor was transferred by print", row="runs where x is, if it can")
 def prints_its_input(op, x):
     print(x)
     try:

@@ -85,7 +85,7 @@ class Lesson:
     """One lesson: its id, as in `01_cpu`, its title, and the names of its exercises in the notebook's order.
 
     >>> lesson = Lesson("01_cpu", "The CPU", ("f",))
-    >>> lesson.exercise("f", "f(x)", facts=("C1",), hints=("a", "b")).lesson
+    >>> lesson.exercise("f(x)", ("C1",), "a gentle hint", "a plain hint").lesson
     '01_cpu'
     """
 
@@ -99,8 +99,14 @@ class Lesson:
         """Return the exercises in the order of the notebook; those not yet imported are missing."""
         return [self.made[name] for name in self.order if name in self.made]
 
-    def exercise(self, name: str, signature: str, facts: tuple[str, ...], hints: tuple[str, ...]) -> Exercise:
-        """Add an exercise to the lesson and return it, ready for its rows."""
+    def exercise(self, signature: str, /, facts: tuple[str, ...], *hints: str, **longer) -> Exercise:
+        """Add an exercise to the lesson and return it, ready for its rows.
+
+        The signature states the contract, `"f(x)"` or `"class F(n)"`, with the name in it.
+        """
+        if longer:  # the longer form of some lessons: the name first, then each part by its name
+            signature, hints = longer["signature"], longer["hints"]
+        name = signature.removeprefix("class ").partition("(")[0]
         if name not in self.order:
             raise ValueError(f"lesson {self.id} does not list {name} among its exercises")
         self.made[name] = Exercise(name, self.id, signature, facts, hints)

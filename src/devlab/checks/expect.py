@@ -1,7 +1,7 @@
 """Comparisons that say what was wrong, and known slips by name."""
 
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy
@@ -78,43 +78,6 @@ def module(got: object, name: str, what: str = "the result") -> None:
     if "_buffers" not in vars(got):
         asked = "`super().__init__()` first of all in __init__"
         fail(f"{name} was never made a module", asked, "an __init__ without it")
-
-
-def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Callable[[str], str]) -> None:
-    """Expect a list of exactly the wanted names, in any order.
-
-    `wanted` says of each name what it is, for a list that lacks it; where a tensor has several names, they
-    are a tuple, and the list must hold one of them. `unwanted` says what is wrong with any other name.
-
-    >>> names(["table"], {("table", "alias"): "a plain attribute"}, lambda name: "is no tensor")
-    """
-    kind(got, list, "a list", "the answer")
-    for item in got:
-        kind(item, str, "a str", "an item of the list")
-    groups = {one if isinstance(one, tuple) else (one,): words for one, words in wanted.items()}
-    asked = ", ".join(group[0] for group in groups) or "an empty list"
-    said = ", ".join(got) or "an empty list"
-    for group, words in groups.items():
-        count = sum(got.count(name) for name in group)
-        if count == 0:
-            other = next((item for item in got if _is_part(item, group) and not _is_any(item, groups)), None)
-            named = f"`{group[0]}` is named `{other}`" if other else f"`{group[0]}` is missing"
-            fail(f"{named}: {words}", asked, said)
-        if count > 1:
-            times = "twice" if count == 2 else f"{count} times"
-            fail(f"one tensor is listed {times}: {' or '.join(f'`{name}`' for name in group)}", asked, said)
-    for name in got:
-        if not _is_any(name, groups):
-            fail(f"`{name}` {unwanted(name)}", asked, said)
-
-
-def _is_any(name: str, groups: Iterable[tuple[str, ...]]) -> bool:
-    return any(name in group for group in groups)
-
-
-def _is_part(name: str, group: tuple[str, ...]) -> bool:
-    """Tell whether a name is one of a group's whose path lacks its first steps, or has more before them."""
-    return any(one.endswith(f".{name}") or name.endswith(f".{one}") for one in group)
 
 
 def equal(got: object, wanted: object, headline: str) -> None:

@@ -229,8 +229,9 @@ def _compare_tensors(mine: Seen, wanted: torch.Tensor, home: torch.device) -> No
     try:
         expect.tensor(mine.value, wanted, home, mine.what, within)
     except Mismatch as found:
-        if mine.asked and found.headline.startswith("the values of"):
-            found.expected = f"{mine.asked}: {found.expected}"
+        if found.headline.startswith("the values of"):
+            found.expected = f"{mine.asked}{': ' * bool(mine.asked)}{found.expected}"
+            found.headline = mine.wrong or found.headline
         raise
 
 

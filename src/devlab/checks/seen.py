@@ -14,6 +14,7 @@ class Seen(NamedTuple):
     `what` names the thing. Numbers may differ by `within`, or by `rel` of the largest number expected.
     `asked` says what the task wanted, and `got` what came, where the values alone do not tell. `right` is the
     right value where that follows from what the answer did before; otherwise it is what our answer showed.
+    `wrong` is the headline where numbers are wrong in a way that no known mistake is.
 
     A thing with `most` is a number that must not be larger, unless ours is; `events` are what was counted,
     and `noun` names each. A thing with `must` has to be true, and `what` is the headline where it is not.
@@ -26,6 +27,7 @@ class Seen(NamedTuple):
     got: object = None
     rel: float = 0.0
     right: object = None
+    wrong: str = ""
     most: float | None = None
     events: Sequence = ()
     noun: str = "time"

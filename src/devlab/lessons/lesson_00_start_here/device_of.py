@@ -6,14 +6,11 @@ from devlab.checks import cases, expect, verbs
 from devlab.lessons.lesson_00_start_here import lesson
 
 device_of = lesson.exercise(
-    "device_of",
-    signature="device_of(x)",
-    facts=("D1",),
-    hints=(
-        "A tensor carries its address with it, next to `x.shape` and `x.dtype`.",
-        "That attribute is a `torch.device` already. The task asks for it as it is, and not for its text.",
-        "The whole body is `return x.device`.",
-    ),
+    "device_of(x)",
+    ("D1",),
+    "A tensor carries its address with it, next to `x.shape` and `x.dtype`.",
+    "That attribute is a `torch.device` already. The task asks for it as it is, and not for its text.",
+    "The whole body is `return x.device`.",
 )
 
 DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)

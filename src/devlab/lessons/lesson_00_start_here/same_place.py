@@ -7,17 +7,14 @@ from devlab.checks.verbs import answers, current, kept
 from devlab.lessons.lesson_00_start_here import lesson
 
 same_place = lesson.exercise(
-    "same_place",
-    signature="same_place(a, b)",
-    facts=("D1", "D3"),
-    hints=(
-        "Begin with a small helper that turns a tensor, a device or a name into one `torch.device`. Then "
-        "compare two of those. `torch.device(x)` accepts a name as well as a device.",
-        'A bare name has no index: `torch.device("sim") == torch.device("sim:0")` is False. PyTorch fills '
-        "the index in when it makes a tensor there.",
-        "An empty tensor costs nothing and knows its full address: `torch.empty(0, device=name).device`. "
-        "For the CPU, which has only one memory, compare the types alone.",
-    ),
+    "same_place(a, b)",
+    ("D1", "D3"),
+    "Begin with a small helper that turns a tensor, a device or a name into one `torch.device`. Then compare "
+    "two of those. `torch.device(x)` accepts a name as well as a device.",
+    'A bare name has no index: `torch.device("sim") == torch.device("sim:0")` is False. PyTorch fills the '
+    "index in when it makes a tensor there.",
+    "An empty tensor costs nothing and knows its full address: `torch.empty(0, device=name).device`. For the "
+    "CPU, which has only one memory, compare the types alone.",
 )
 
 

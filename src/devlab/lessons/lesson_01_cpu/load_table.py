@@ -11,16 +11,13 @@ from devlab.checks.verbs import kept
 from devlab.lessons.lesson_01_cpu import lesson
 
 load_table = lesson.exercise(
-    "load_table",
-    signature="load_table(rows)",
-    facts=("C1", "C4"),
-    hints=(
-        "`torch.tensor` reads nested lists. Two things the lists cannot tell it: which dtype you want, and "
-        "on which device.",
-        "Whatever you leave out follows a default, and another part of the program may have changed that "
-        "default. `torch.tensor` takes `dtype=` and `device=`.",
-        'The whole body is `return torch.tensor(rows, dtype=torch.float32, device="cpu")`.',
-    ),
+    "load_table(rows)",
+    ("C1", "C4"),
+    "`torch.tensor` reads nested lists. Two things the lists cannot tell it: which dtype you want, and on "
+    "which device.",
+    "Whatever you leave out follows a default, and another part of the program may have changed that "
+    "default. `torch.tensor` takes `dtype=` and `device=`.",
+    'The whole body is `return torch.tensor(rows, dtype=torch.float32, device="cpu")`.',
 )
 
 

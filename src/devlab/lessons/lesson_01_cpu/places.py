@@ -13,17 +13,14 @@ from devlab.checks.verbs import aside
 from devlab.lessons.lesson_01_cpu import lesson
 
 places = lesson.exercise(
-    "places",
-    signature="places(batch)",
-    facts=("D1", "C4"),
-    hints=(
-        "A batch may be a tensor, a container, or something that does not count. Write an answer for each of "
-        "the three, and let the function call itself for what is inside a container.",
-        "For a tensor the answer is `{batch.device}`. For a dict go on with `batch.values()`, for a list or "
-        "tuple with its items, and for anything else return `set()`.",
-        "Unite the sets that come from inside: `set().union(*(places(item) for item in items))` is an empty "
-        "set where there are no items.",
-    ),
+    "places(batch)",
+    ("D1", "C4"),
+    "A batch may be a tensor, a container, or something that does not count. Write an answer for each of the "
+    "three, and let the function call itself for what is inside a container.",
+    "For a tensor the answer is `{batch.device}`. For a dict go on with `batch.values()`, for a list or "
+    "tuple with its items, and for anything else return `set()`.",
+    "Unite the sets that come from inside: `set().union(*(places(item) for item in items))` is an empty set "
+    "where there are no items.",
 )
 
 Sample = collections.namedtuple("Sample", "image label")

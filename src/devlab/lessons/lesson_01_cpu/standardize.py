@@ -8,18 +8,15 @@ from devlab.checks.seen import must
 from devlab.lessons.lesson_01_cpu import lesson
 
 standardize = lesson.exercise(
-    "standardize",
-    signature="standardize(x)",
-    facts=("C3",),
-    hints=(
-        "`x.mean(0)` and `x.std(0)` give one number for each column, on x's device and in x's dtype. "
-        "Broadcasting does the rest.",
-        "In a constant column the deviation is 0, and 0 / 0 is nan. Divide such a column by 1 instead. "
-        "Whatever you make for that must be on x's device and of x's dtype. A Python number always fits, and "
-        "`torch.ones(...)` does not.",
-        "`centred = x - x.mean(0)`, `spread = x.std(0)`, then "
-        "`return centred / torch.where(spread == 0, 1, spread)`.",
-    ),
+    "standardize(x)",
+    ("C3",),
+    "`x.mean(0)` and `x.std(0)` give one number for each column, on x's device and in x's dtype. "
+    "Broadcasting does the rest.",
+    "In a constant column the deviation is 0, and 0 / 0 is nan. Divide such a column by 1 instead. Whatever "
+    "you make for that must be on x's device and of x's dtype. A Python number always fits, and "
+    "`torch.ones(...)` does not.",
+    "`centred = x - x.mean(0)`, `spread = x.std(0)`, then `return centred / torch.where(spread == 0, 1, "
+    "spread)`.",
 )
 
 

@@ -6,15 +6,12 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_01_cpu import each_dtype, lesson, see_bytes, see_object_size
 
 storage_bytes = lesson.exercise(
-    "storage_bytes",
-    signature="storage_bytes(x)",
-    facts=("C2",),
-    hints=(
-        "A view has no memory of its own. Its numbers are in a storage, which it may share with other "
-        "tensors. Ask the storage how many bytes it has.",
-        "`x.untyped_storage()` is the memory behind x, whatever the dtype.",
-        "The whole body is `return x.untyped_storage().nbytes()`.",
-    ),
+    "storage_bytes(x)",
+    ("C2",),
+    "A view has no memory of its own. Its numbers are in a storage, which it may share with other tensors. "
+    "Ask the storage how many bytes it has.",
+    "`x.untyped_storage()` is the memory behind x, whatever the dtype.",
+    "The whole body is `return x.untyped_storage().nbytes()`.",
 )
 
 

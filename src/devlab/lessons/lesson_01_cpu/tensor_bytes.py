@@ -7,15 +7,12 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_01_cpu import each_dtype, lesson, see_bytes, see_object_size
 
 tensor_bytes = lesson.exercise(
-    "tensor_bytes",
-    signature="tensor_bytes(x)",
-    facts=("C2",),
-    hints=(
-        "The answer follows from two numbers: how many elements there are, and how many bytes one of them "
-        "takes. The tensor knows both.",
-        "`x.numel()` counts the elements, and `x.element_size()` is the size of one in bytes.",
-        "The whole body is `return x.numel() * x.element_size()`. PyTorch also has the product: `x.nbytes`.",
-    ),
+    "tensor_bytes(x)",
+    ("C2",),
+    "The answer follows from two numbers: how many elements there are, and how many bytes one of them takes. "
+    "The tensor knows both.",
+    "`x.numel()` counts the elements, and `x.element_size()` is the size of one in bytes.",
+    "The whole body is `return x.numel() * x.element_size()`. PyTorch also has the product: `x.nbytes`.",
 )
 
 

@@ -9,16 +9,13 @@ from devlab.devices import has_float64
 from devlab.lessons.lesson_02_cuda import lesson
 
 add_anywhere = lesson.exercise(
-    "add_anywhere",
-    signature="add_anywhere(x, y)",
-    facts=("E1", "E2", "E3", "E6"),
-    hints=(
-        "The sum belongs where x is, so x stays and y is brought there. What does `.to` do with a tensor "
-        "that is there already?",
-        "`y.to(x.device)` brings y to x, and returns y itself when it is there. `y.to(x)` is something else, "
-        "because it takes over x's dtype too.",
-        "The whole body is `return x + y.to(x.device)`. It needs neither `if` nor `try`.",
-    ),
+    "add_anywhere(x, y)",
+    ("E1", "E2", "E3", "E6"),
+    "The sum belongs where x is, so x stays and y is brought there. What does `.to` do with a tensor that is "
+    "there already?",
+    "`y.to(x.device)` brings y to x, and returns y itself when it is there. `y.to(x)` is something else, "
+    "because it takes over x's dtype too.",
+    "The whole body is `return x + y.to(x.device)`. It needs neither `if` nor `try`.",
 )
 
 SIZES = (((4, 3), (4, 3)), ((4, 3), (3,)), ((5, 1), (2,)), ((0, 3), (3,)), ((2,), (3, 2)), ((4, 1), (1,)))

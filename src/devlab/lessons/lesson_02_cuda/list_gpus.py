@@ -7,16 +7,13 @@ from devlab.checks.verbs import times
 from devlab.lessons.lesson_02_cuda import ONE, THREE, lesson
 
 list_gpus = lesson.exercise(
-    "list_gpus",
-    signature="list_gpus()",
-    facts=("A2", "A3", "G3"),
-    hints=(
-        "You need two answers: how many GPUs there are, and what number i is called. The indices count from "
-        "0, as Python's do, so `range` fits.",
-        "Where there is no GPU, `torch.cuda.device_count()` is 0 and raises no error. "
-        "`torch.cuda.get_device_name(i)` names number i, and without an index it names the current one.",
-        "`return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]`",
-    ),
+    "list_gpus()",
+    ("A2", "A3", "G3"),
+    "You need two answers: how many GPUs there are, and what number i is called. The indices count from 0, "
+    "as Python's do, so `range` fits.",
+    "Where there is no GPU, `torch.cuda.device_count()` is 0 and raises no error. "
+    "`torch.cuda.get_device_name(i)` names number i, and without an index it names the current one.",
+    "`return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]`",
 )
 
 

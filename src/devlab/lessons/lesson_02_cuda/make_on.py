@@ -9,15 +9,12 @@ from devlab.checks.verbs import current, kept
 from devlab.lessons.lesson_02_cuda import lesson
 
 make_on = lesson.exercise(
-    "make_on",
-    signature="make_on(shape, device, dtype)",
-    facts=("G3", "G1"),
-    hints=(
-        "A tensor that is made first and moved afterwards takes memory in two places, and a transfer. "
-        "PyTorch's functions that make tensors take the device as an argument.",
-        "`torch.zeros` takes the shape, and `device=` and `dtype=` by name.",
-        "The whole body is `return torch.zeros(shape, device=device, dtype=dtype)`.",
-    ),
+    "make_on(shape, device, dtype)",
+    ("G3", "G1"),
+    "A tensor that is made first and moved afterwards takes memory in two places, and a transfer. PyTorch's "
+    "functions that make tensors take the device as an argument.",
+    "`torch.zeros` takes the shape, and `device=` and `dtype=` by name.",
+    "The whole body is `return torch.zeros(shape, device=device, dtype=dtype)`.",
 )
 
 SHAPES = ((2, 3), (5,), (1, 4, 3), (2, 1, 3, 2), (0, 7), torch.Size([3, 2]))

@@ -9,16 +9,13 @@ from devlab.lessons.lesson_02_cuda import ONE, THREE, lesson
 WITH, WITHOUT = "with one GPU", "without a GPU"
 
 pick_cuda_or_cpu = lesson.exercise(
-    "pick_cuda_or_cpu",
-    signature="pick_cuda_or_cpu()",
-    facts=("G1", "G4", "A1"),
-    hints=(
-        "There is one question to ask, and there are two devices to return. Ask inside the function, so that "
-        "the question is asked at every call.",
-        "The question is `torch.cuda.is_available()`. Without its parentheses it is a function, and a "
-        "function counts as true. Both answers are a `torch.device`.",
-        'The whole body is `return torch.device("cuda" if torch.cuda.is_available() else "cpu")`.',
-    ),
+    "pick_cuda_or_cpu()",
+    ("G1", "G4", "A1"),
+    "There is one question to ask, and there are two devices to return. Ask inside the function, so that the "
+    "question is asked at every call.",
+    "The question is `torch.cuda.is_available()`. Without its parentheses it is a function, and a function "
+    "counts as true. Both answers are a `torch.device`.",
+    'The whole body is `return torch.device("cuda" if torch.cuda.is_available() else "cpu")`.',
 )
 
 

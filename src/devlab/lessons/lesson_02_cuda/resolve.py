@@ -6,17 +6,14 @@ from devlab.checks import expect, pretend, verbs
 from devlab.lessons.lesson_02_cuda import lesson
 
 resolve = lesson.exercise(
-    "resolve",
-    signature="resolve(spec)",
-    facts=("G1", "G2", "G3"),
-    hints=(
-        "`torch.device(spec)` reads the name. If the name has an index, or is that of the CPU, nothing is "
-        "left to do. What does a bare name mean?",
-        "PyTorch fills in the index when it makes a tensor, and an empty tensor costs nothing. You can also "
-        "ask for `torch.accelerator.current_device_index()`.",
-        "`device = torch.device(spec)`, and then "
-        '`return device if device.type == "cpu" else torch.empty(0, device=device).device`.',
-    ),
+    "resolve(spec)",
+    ("G1", "G2", "G3"),
+    "`torch.device(spec)` reads the name. If the name has an index, or is that of the CPU, nothing is left "
+    "to do. What does a bare name mean?",
+    "PyTorch fills in the index when it makes a tensor, and an empty tensor costs nothing. You can also ask "
+    "for `torch.accelerator.current_device_index()`.",
+    '`device = torch.device(spec)`, and then `return device if device.type == "cpu" else torch.empty(0, '
+    "device=device).device`.",
 )
 
 

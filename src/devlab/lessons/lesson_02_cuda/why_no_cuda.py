@@ -8,17 +8,14 @@ from devlab.checks import expect, pretend
 from devlab.lessons.lesson_02_cuda import lesson
 
 why_no_cuda = lesson.exercise(
-    "why_no_cuda",
-    signature="why_no_cuda(facts)",
-    facts=("A4",),
-    hints=(
-        "Ask the four questions in the order of the task, each with its own `return`. A machine that passes "
-        "all four is available.",
-        'Two texts hide every GPU, "" and "-1". None means that the variable is not set, which hides '
-        'nothing, and "0" is the first GPU.',
-        '`if facts["build"] == "cpu": return "cpu-only build"`, then `if not facts["gpu"]`, then '
-        '`if not facts["driver"]`, and at last `if facts["visible"] in ("", "-1"): return "hidden"`.',
-    ),
+    "why_no_cuda(facts)",
+    ("A4",),
+    "Ask the four questions in the order of the task, each with its own `return`. A machine that passes all "
+    "four is available.",
+    'Two texts hide every GPU, "" and "-1". None means that the variable is not set, which hides nothing, '
+    'and "0" is the first GPU.',
+    '`if facts["build"] == "cpu": return "cpu-only build"`, then `if not facts["gpu"]`, then `if not '
+    'facts["driver"]`, and at last `if facts["visible"] in ("", "-1"): return "hidden"`.',
 )
 
 HIDING = ("", "-1")

@@ -6,16 +6,13 @@ from devlab.checks import expect
 from devlab.lessons.lesson_03_mps import lesson
 
 portable_randn = lesson.exercise(
-    "portable_randn",
-    signature="portable_randn(shape, device, seed)",
-    facts=("I4",),
-    hints=(
-        "Each kind of device draws numbers in its own way, so one seed gives different numbers on each. Is "
-        "there a device that every machine has?",
-        "Draw on the CPU and transfer the numbers. A `torch.Generator()` of your own, with "
-        "`.manual_seed(seed)`, leaves the random numbers of the rest of the program alone.",
-        "`torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)`",
-    ),
+    "portable_randn(shape, device, seed)",
+    ("I4",),
+    "Each kind of device draws numbers in its own way, so one seed gives different numbers on each. Is there "
+    "a device that every machine has?",
+    "Draw on the CPU and transfer the numbers. A `torch.Generator()` of your own, with `.manual_seed(seed)`, "
+    "leaves the random numbers of the rest of the program alone.",
+    "`torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)`",
 )
 
 SHAPES = ((3, 4), (7,), (2, 3, 5), (0, 3), (1,), (1, 1))

@@ -8,18 +8,15 @@ from devlab.lacking import apples_rules
 from devlab.lessons.lesson_03_mps import lesson
 
 supported_dtype = lesson.exercise(
-    "supported_dtype",
-    signature="supported_dtype(dtype, device)",
-    facts=("I3",),
-    hints=(
-        "Only float64 is in question, and every other dtype goes straight back. Whether a device has "
-        "float64, the device itself knows best.",
-        "`torch.ones(1, dtype=torch.float64, device=device).add(1)` makes one element and computes with it. "
-        "Where there is no float64, one of the two raises a TypeError or a RuntimeError. A list of names "
-        "would be wrong for the next accelerator.",
-        "Where dtype is float64, `try:` that line and return `dtype`, and under `except (TypeError, "
-        "RuntimeError):` return `torch.float32`.",
-    ),
+    "supported_dtype(dtype, device)",
+    ("I3",),
+    "Only float64 is in question, and every other dtype goes straight back. Whether a device has float64, "
+    "the device itself knows best.",
+    "`torch.ones(1, dtype=torch.float64, device=device).add(1)` makes one element and computes with it. "
+    "Where there is no float64, one of the two raises a TypeError or a RuntimeError. A list of names would "
+    "be wrong for the next accelerator.",
+    "Where dtype is float64, `try:` that line and return `dtype`, and under `except (TypeError, "
+    "RuntimeError):` return `torch.float32`.",
 )
 
 OTHERS = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)

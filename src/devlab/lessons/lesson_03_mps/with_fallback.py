@@ -1,32 +1,37 @@
 """An operator that an accelerator lacks, run on the CPU."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
 from devlab.checks import cases, expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.probes import Called
-from devlab.checks.verbs import counts
+from devlab.checks.scenes import scene
+from devlab.checks.seen import Seen, most, must
 from devlab.lacking import apples_rules
 from devlab.lessons.lesson_03_mps import lesson
 
 with_fallback = lesson.exercise(
-    "with_fallback",
-    signature="with_fallback(op, x)",
-    facts=("I3", "I4"),
-    hints=(
-        "Try the operation where x is. If the device lacks it, PyTorch raises one particular exception, and "
-        "that exception alone is yours to catch.",
-        "Under `except NotImplementedError:`, `op(x.cpu())` gives the result on the CPU. One step is left, "
-        "because the result belongs where x is.",
-        "Write `try: return op(x)`, and then `except NotImplementedError: return op(x.cpu()).to(x.device)`.",
-    ),
+    "with_fallback(op, x)",
+    ("I3", "I4"),
+    "Try the operation where x is. If the device lacks it, PyTorch raises one particular exception, and that "
+    "exception alone is yours to catch.",
+    "Under `except NotImplementedError:`, `op(x.cpu())` gives the result on the CPU. One step is left, "
+    "because the result belongs where x is.",
+    "Write `try: return op(x)`, and then `except NotImplementedError: return op(x.cpu()).to(x.device)`.",
 )
 
 
+def ours(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)
+
+
 def plain(x: torch.Tensor) -> torch.Tensor:
-    """An operation that every device has."""
+    """Do what every device can."""
     return x * 2 + 1
 
 
@@ -41,107 +46,84 @@ def make_op(here: Exception | None, on_cpu: Exception | None = None, body: Calla
     return Called(op, "op")
 
 
-def make_gap() -> NotImplementedError:
-    return NotImplementedError("The operator 'aten::op' is not currently implemented for this device")
+# PyTorch's own exceptions: for an operator that a device lacks, and for an operator of another package.
+GAP = NotImplementedError("The operator 'aten::op' is not currently implemented for this device")
+OTHER_GAP = NotImplementedError("Could not run 'torchvision::nms' with arguments from the 'XPU' backend")
 
 
-def make_other_gap() -> NotImplementedError:
-    """Return the exception in other words: PyTorch's own for an operator of another package."""
-    return NotImplementedError("Could not run 'torchvision::nms' with arguments from the 'XPU' backend")
+def list_inputs(t) -> list[torch.Tensor]:
+    shapes = cases.shapes(t, (4, 3), (4, 3), (4, 3), (0, 3))
+    return [*shapes, t.randn(3, 5).t(), t.randn(1, seed=9).squeeze(), t.randint(-9, 9, (4, 3), t.seeds[0])]
 
 
-def _list_inputs(trial):
-    yield from cases.shapes(trial, (4, 3), (4, 3), (4, 3), (0, 3))
-    yield trial.randn(3, 5).t()
-    yield trial.randn(1, seed=9).squeeze()
-
-
-def _expect_result(trial, got: object, op: Callable, x: torch.Tensor) -> None:
-    """Expect what an operation, which the CPU has, makes of x, and where x is."""
-    if isinstance(got, torch.Tensor) and got.device != trial.device and got.is_cpu:
-        expect.fail("the result was left on the CPU", f"the result back on {trial.device}", got)
-    expect.tensor(got, op(x.cpu()), x.device)
-
-
-@with_fallback.row("runs where x is, if it can")
-def runs_there(trial):
-    for x in (*_list_inputs(trial), trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])):
-        op = make_op(None)
-        got = trial.call(op, x)
-        _expect_once(op, trial.device, got)
-        expect.tensor(got, plain(x.cpu()), trial.device)
-    _, log = trial.watched(plain, trial.randn(4, 3))
-    headline = "a tensor was transferred, although the device lacks nothing here"
-    counts(log.events.transfers, 0, headline, "no transfer", "{times}, by {causes}")
-
-
-def _expect_once(op: Called, device: torch.device, got: object) -> None:
+def see_single_run(t, op: Called, x: torch.Tensor) -> Iterator[Seen | tuple]:
+    """See the result of an operation that the device has, which runs there and nowhere else."""
+    got = t.call(op, x)
     places = [x.device for (x,) in op.calls]
-    if not places:
-        expect.fail("op was never called", f"op(x) on {device}", got)
-    asked, ran = f"once, on {device}", "on " + ", ".join(map(str, places))
-    if places[0] != device:
-        expect.fail(f"op ran on {places[0]}, although {device} can do it", asked, ran)
-    if len(places) > 1:
-        expect.fail(f"op ran {len(places)} times, although it worked the first time", asked, ran)
+    asked, ran = f"once, on {t.device}", "on " + ", ".join(map(str, places))
+    yield must(places, "op was never called", f"op(x) on {t.device}", got)
+    yield must(places[0] == t.device, f"op ran on {places[0]}, although {t.device} can do it", asked, ran)
+    headline = f"op ran {len(places)} times, although it worked the first time"
+    yield must(len(places) == 1, headline, asked, ran)
+    yield "the result", got
 
 
-@with_fallback.row("what is missing runs on the CPU, and comes back", only="accelerator")
-def falls_back(trial):
-    whole = trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])
-    for x in (*_list_inputs(trial), whole):
-        for missing in (make_gap(), make_other_gap()):
+@scene(with_fallback, ours, "runs where x is, if it can")
+def runs_there(t):
+    for x in list_inputs(t):
+        yield from see_single_run(t, make_op(None), x)
+    _, log = t.watched(plain, t.randn(4, 3))
+    headline = "a tensor was transferred by {causes}, although the device lacks nothing here"
+    yield most(headline, log.events.transfers, 0, "no transfer")
+
+
+@scene(with_fallback, ours, "what is missing runs on the CPU, and comes back", only="accelerator")
+def falls_back(t):
+    for x in list_inputs(t):
+        for missing in (GAP, OTHER_GAP):
             op = make_op(missing)
-            _expect_result(trial, trial.call(op, x), plain, x)
-            if len(op.calls) > 2:
-                ran = "on " + ", ".join(str(x.device) for (x,) in op.calls)
-                asked = f"once on {trial.device}, and once on the CPU"
-                expect.fail(f"op ran {len(op.calls)} times", asked, ran)
-    x = trial.randn(4, 3, seed=trial.seeds[1])  # the result has another dtype than x
-    _expect_result(trial, trial.call(make_op(make_gap(), body=_is_positive), x), _is_positive, x)
+            yield "the result", t.call(op, x)
+            yield most("op ran {} times", len(op.calls), 2, f"once on {t.device}, and once on the CPU")
+    x = t.randn(4, 3, seed=t.seeds[1])  # the result has another dtype than x
+    yield "the result", t.call(make_op(GAP, body=lambda x: x > 0), x)
 
     def narrow(x: torch.Tensor) -> torch.Tensor:
         if x.dim() == 1 and not x.is_cpu:
-            raise make_gap()
+            raise GAP
         return plain(x)
 
     op = Called(narrow, "op")
-    trial.call(op, trial.randn(4))
+    t.call(op, t.randn(4))
     op.calls.clear()  # an operator that is missing for one input may exist for the next
-    _expect_once(op, trial.device, trial.call(op, trial.randn(4, 3)))
-    trial.second()
+    yield from see_single_run(t, op, t.randn(4, 3))
+    t.second()
 
 
-def _is_positive(x: torch.Tensor) -> torch.Tensor:
-    return x > 0
-
-
-@with_fallback.row("an operator missing under Apple's rules", only="first accelerator")
-def falls_back_under_apples_rules(trial):
-    for seed in trial.seeds:
-        x = trial.randn(3, 3, seed=seed)
+@scene(with_fallback, ours, "an operator missing under Apple's rules", only="first accelerator")
+def falls_back_under_apples_rules(t):
+    for seed in t.seeds:
         for gap in (torch.special.log_ndtr, lambda x: torch.mode(x.round(), dim=0).values):
-            with apples_rules(trial.device):
-                got = trial.call(gap, x)
-            _expect_result(trial, got, gap, x)
+            with apples_rules(t.device):
+                got = t.call(gap, t.randn(3, 3, seed=seed))
+            yield "the result", got
 
 
-def _expect_raised(trial, op: Called, error: Exception, what: str) -> None:
-    """Expect that the operation's own exception reaches the caller."""
-    asked = f"{type(error).__name__}: {error}"
+def see_raised(t, op: Called, error: Exception, what: str, limit: int) -> Iterator[Seen]:
+    """See that the operation's own exception reaches the caller, after so many calls at most."""
+    asked, fault = f"{type(error).__name__}: {error}", "did not reach the caller"
     try:
-        got = trial.call(op, trial.randn(4, 3))
+        got = t.call(op, t.randn(4, 3))
     except AnswerRaised as raised:
-        if raised.error is not error:
-            found = f"{type(raised.error).__name__}: {raised.error}"
-            got = f"another exception that reads like it: {found}" if found == asked else found
-            expect.fail(f"{what} became another error", asked, got)
-    else:
-        expect.fail(f"{what} did not reach the caller", asked, got)
+        fault, found = "became another error", f"{type(raised.error).__name__}: {raised.error}"
+        got = f"another exception that reads like it: {found}" if found == asked else found
+        fault *= raised.error is not error
+    yield must(not fault, f"{what} {fault}", asked, got)
+    again, count = f"{what} was caught, and op was tried again", len(op.calls)
+    yield must(count <= limit, again, "one call of op on each device at most", f"{count} calls of op")
 
 
-@with_fallback.row("every other error passes through")
-def other_errors_pass(trial):
+@scene(with_fallback, ours, "every other error passes through")
+def other_errors_pass(t):
     for error in (
         RuntimeError("Expected all tensors to be on the same device"),
         ValueError("k is too large"),
@@ -161,27 +143,14 @@ def other_errors_pass(trial):
         torch.linalg.LinAlgError("the matrix is singular"),
         RuntimeError("The operator 'aten::op' is not currently implemented for this dtype"),
     ):
-        op = make_op(error, error if trial.device.type == "cpu" else None)
-        what = f"{expect.a_type(error)} of the operation"
-        _expect_raised(trial, op, error, what)
-        if len(op.calls) > 1:
-            asked = f"{type(error).__name__}, after one call of op"
-            expect.fail(f"{what} was caught, and op was tried again", asked, f"{len(op.calls)} calls of op")
+        op = make_op(error, error if t.device.type == "cpu" else None)
+        yield from see_raised(t, op, error, f"{expect.a_type(error)} of the operation", 1)
     for error in (ValueError("k is too large"), RuntimeError("out of range"), TypeError("no such dtype")):
-        op, what = make_op(make_gap(), error), f"{expect.a_type(error)} of the operation on the CPU"
-        _expect_raised(trial, op, error, what)
-        if len(op.calls) > 2:
-            asked, got = "one call of op on the CPU", f"{len(op.calls)} calls of op"
-            expect.fail(f"{what} was caught, and op was tried again", asked, got)
+        what = f"{expect.a_type(error)} of the operation on the CPU"
+        yield from see_raised(t, make_op(GAP, error), error, what, 2)
 
 
-@with_fallback.row("what the CPU lacks too stays an error")
-def missing_everywhere(trial):
-    error = make_gap()
-    _expect_raised(trial, make_op(error, error), error, "a NotImplementedError of the CPU")
-    of_the_cpu = NotImplementedError("The CPU has no such operator")
-    op = make_op(make_gap(), of_the_cpu)
-    _expect_raised(trial, op, of_the_cpu, "a NotImplementedError of the CPU")
-    if len(op.calls) > 2:
-        said = "what the CPU lacks was tried again there"
-        expect.fail(said, "at most one call on each device", f"{len(op.calls)} calls of op")
+@scene(with_fallback, ours, "what the CPU lacks too stays an error")
+def missing_everywhere(t):
+    for here, error in ((GAP, GAP), (GAP, NotImplementedError("The CPU has no such operator"))):
+        yield from see_raised(t, make_op(here, error), error, "a NotImplementedError of the CPU", 2)

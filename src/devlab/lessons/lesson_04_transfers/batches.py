@@ -21,18 +21,15 @@ def _as_tuple(samples: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.T
 
 
 batches = lesson.exercise(
-    "batches",
-    signature="batches(loader, device)",
-    facts=("P2", "P4", "P5"),
-    hints=(
-        "A function with `yield` in it is a generator, which runs on only when the next value is wanted. If "
-        "the `yield` stands inside the loop, one minibatch is moved at a time.",
-        "`x.to(device, non_blocking=True)` does not wait for the transfer, which may read x when it is no "
-        "longer there. Pinned memory is kept until then, pageable memory not on every kind of device. Ask x "
-        "which of the two it has: `x.is_pinned()`.",
-        "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=x.is_pinned()), y.to(device, "
-        "non_blocking=y.is_pinned())`",
-    ),
+    "batches(loader, device)",
+    ("P2", "P4", "P5"),
+    "A function with `yield` in it is a generator, which runs on only when the next value is wanted. If the "
+    "`yield` stands inside the loop, one minibatch is moved at a time.",
+    "`x.to(device, non_blocking=True)` does not wait for the transfer, which may read x when it is no longer "
+    "there. Pinned memory is kept until then, pageable memory not on every kind of device. Ask x which of "
+    "the two it has: `x.is_pinned()`.",
+    "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=x.is_pinned()), y.to(device, "
+    "non_blocking=y.is_pinned())`",
 )
 
 

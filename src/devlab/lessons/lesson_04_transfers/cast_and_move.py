@@ -9,17 +9,14 @@ from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers import lesson, numbers_of
 
 cast_and_move = lesson.exercise(
-    "cast_and_move",
-    signature="cast_and_move(x, device, dtype)",
-    facts=("M1", "M4", "M5", "P8", "R1"),
-    hints=(
-        "`x.to(device, dtype)` gives the right result. But which of the two dtypes travels? Watch the bytes "
-        "for float64 to float16 and for uint8 to float32, in both directions.",
-        "Two steps give you the choice: `x.to(dtype).to(device)` changes the dtype before the "
-        "transfer, `x.to(device).to(dtype)` after it. `dtype.itemsize` is the bytes that one element takes.",
-        "If `dtype.itemsize < x.dtype.itemsize`, the new dtype is the smaller one: cast first, then move. "
-        "Else move first, then cast.",
-    ),
+    "cast_and_move(x, device, dtype)",
+    ("M1", "M4", "M5", "P8", "R1"),
+    "`x.to(device, dtype)` gives the right result. But which of the two dtypes travels? Watch the bytes for "
+    "float64 to float16 and for uint8 to float32, in both directions.",
+    "Two steps give you the choice: `x.to(dtype).to(device)` changes the dtype before the transfer, "
+    "`x.to(device).to(dtype)` after it. `dtype.itemsize` is the bytes that one element takes.",
+    "If `dtype.itemsize < x.dtype.itemsize`, the new dtype is the smaller one: cast first, then move. Else "
+    "move first, then cast.",
 )
 
 NARROWING = ((torch.float32, torch.float16), (torch.int64, torch.uint8), (torch.float32, torch.bool))

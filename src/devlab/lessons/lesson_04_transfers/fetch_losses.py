@@ -10,16 +10,13 @@ from devlab.checks.verbs import flows
 from devlab.lessons.lesson_04_transfers import lesson
 
 fetch_losses = lesson.exercise(
-    "fetch_losses",
-    signature="fetch_losses(losses)",
-    facts=("R1", "R4", "R5"),
-    hints=(
-        "Each `.item()` is a transfer of its own, and the host waits for each. What could you do on the "
-        "device, so that only one thing is left to fetch?",
-        "`torch.stack(losses)` makes one tensor of them, on their device, without any transfer.",
-        "`return torch.stack(losses).tolist()`: `.tolist()` fetches the whole tensor at once, and makes "
-        "Python floats of it.",
-    ),
+    "fetch_losses(losses)",
+    ("R1", "R4", "R5"),
+    "Each `.item()` is a transfer of its own, and the host waits for each. What could you do on the device, "
+    "so that only one thing is left to fetch?",
+    "`torch.stack(losses)` makes one tensor of them, on their device, without any transfer.",
+    "`return torch.stack(losses).tolist()`: `.tolist()` fetches the whole tensor at once, and makes Python "
+    "floats of it.",
 )
 
 

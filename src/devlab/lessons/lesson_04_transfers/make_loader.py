@@ -11,16 +11,13 @@ from devlab.checks import expect, pretend
 from devlab.lessons.lesson_04_transfers import CPU, MOST, lesson, samples
 
 make_loader = lesson.exercise(
-    "make_loader",
-    signature="make_loader(dataset, batch_size, device)",
-    facts=("P1", "P3", "P4"),
-    hints=(
-        "`torch.utils.data.DataLoader` has an argument that pins every batch. It should be True for some "
-        "devices and False for others. What about `device` decides?",
-        '`device.type` is the kind of device as text, without an index. Two kinds need no pinning: `"cpu"`, '
-        'where nothing is copied, and `"mps"`, which shares its memory with the CPU.',
-        '`return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))`',
-    ),
+    "make_loader(dataset, batch_size, device)",
+    ("P1", "P3", "P4"),
+    "`torch.utils.data.DataLoader` has an argument that pins every batch. It should be True for some devices "
+    "and False for others. What about `device` decides?",
+    '`device.type` is the kind of device as text, without an index. Two kinds need no pinning: `"cpu"`, '
+    'where nothing is copied, and `"mps"`, which shares its memory with the CPU.',
+    '`return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))`',
 )
 
 HERE = contextlib.nullcontext()

@@ -15,17 +15,14 @@ from devlab.checks.verbs import at_once
 from devlab.lessons.lesson_04_transfers import lesson
 
 move = lesson.exercise(
-    "move",
-    signature="move(batch, device)",
-    facts=("M1", "M2", "M6", "P2"),
-    hints=(
-        "A batch is a tree: tensors at its ends, containers in between. Let `move` call itself for what "
-        "a container holds. What does a tensor need, and what does anything else need?",
-        "A dict: `{key: move(value, device) for key, value in batch.items()}`. A list or tuple: the same "
-        "with brackets. A namedtuple is a tuple with an attribute `_fields`; how is one made from values?",
-        "`type(batch)(*[move(value, device) for value in batch])` makes a namedtuple, `type(batch)([...])` a "
-        "list or a plain tuple. For a tensor, `.to(device)` returns the tensor itself if it is there.",
-    ),
+    "move(batch, device)",
+    ("M1", "M2", "M6", "P2"),
+    "A batch is a tree: tensors at its ends, containers in between. Let `move` call itself for what a "
+    "container holds. What does a tensor need, and what does anything else need?",
+    "A dict: `{key: move(value, device) for key, value in batch.items()}`. A list or tuple: the same with "
+    "brackets. A namedtuple is a tuple with an attribute `_fields`; how is one made from values?",
+    "`type(batch)(*[move(value, device) for value in batch])` makes a namedtuple, `type(batch)([...])` a "
+    "list or a plain tuple. For a tensor, `.to(device)` returns the tensor itself if it is there.",
 )
 
 Pair, Single = namedtuple("Pair", ["inputs", "labels"]), namedtuple("Single", ["only"])

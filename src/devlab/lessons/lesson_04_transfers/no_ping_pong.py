@@ -14,17 +14,14 @@ from devlab.lessons.lesson_04_transfers import CPU, lesson
 from devlab.watching.watch import watch
 
 no_ping_pong = lesson.exercise(
-    "no_ping_pong",
-    signature="no_ping_pong(model, loader, device)",
-    facts=("P1", "P2", "R1", "R2", "R5"),
-    hints=(
-        "Count the transfers: each batch goes in once, and all the outputs come out together. Where should "
-        "they wait until then?",
-        "Keep the outputs in a list, on the device. `torch.cat` joins them there. And without "
-        "`torch.no_grad()` each output keeps its graph alive.",
-        "Under `with torch.no_grad():` write `outputs = [model(x.to(device)) for x in loader]`, and then "
-        "`return torch.cat(outputs).cpu()`.",
-    ),
+    "no_ping_pong(model, loader, device)",
+    ("P1", "P2", "R1", "R2", "R5"),
+    "Count the transfers: each batch goes in once, and all the outputs come out together. Where should they "
+    "wait until then?",
+    "Keep the outputs in a list, on the device. `torch.cat` joins them there. And without `torch.no_grad()` "
+    "each output keeps its graph alive.",
+    "Under `with torch.no_grad():` write `outputs = [model(x.to(device)) for x in loader]`, and then `return "
+    "torch.cat(outputs).cpu()`.",
 )
 
 

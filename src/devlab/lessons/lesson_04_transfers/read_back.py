@@ -8,18 +8,15 @@ from devlab.checks.verbs import at_once, counts
 from devlab.lessons.lesson_04_transfers import CPU, lesson
 
 read_back = lesson.exercise(
-    "read_back",
-    signature="read_back(x)",
-    facts=("M2", "P4", "P6"),
-    hints=(
-        "Take two steps: launch the transfer without waiting for it, then wait once, before you return the "
-        "result. Which device has to be waited for?",
-        '`x.to("cpu", non_blocking=True)` launches the transfer. The content is undefined until '
-        "`torch.accelerator.synchronize(x.device)` has returned. On the CPU there is nothing to wait for.",
-        'Where `x.device.type == "cpu"`, return x. Else `y = x.to("cpu", non_blocking=True)`, then '
-        "`torch.accelerator.synchronize(x.device)`, then `return y`. Without its device, `synchronize()` "
-        "waits for the current one.",
-    ),
+    "read_back(x)",
+    ("M2", "P4", "P6"),
+    "Take two steps: launch the transfer without waiting for it, then wait once, before you return the "
+    "result. Which device has to be waited for?",
+    '`x.to("cpu", non_blocking=True)` launches the transfer. The content is undefined until '
+    "`torch.accelerator.synchronize(x.device)` has returned. On the CPU there is nothing to wait for.",
+    'Where `x.device.type == "cpu"`, return x. Else `y = x.to("cpu", non_blocking=True)`, then '
+    "`torch.accelerator.synchronize(x.device)`, then `return y`. Without its device, `synchronize()` waits "
+    "for the current one.",
 )
 
 EARLY = "the result is all zeros, as memory is before a transfer arrives: it was read too early"

@@ -9,19 +9,16 @@ from devlab.sim.private import OperatorMode
 from devlab.watching.watch import watch
 
 returns_itself = lesson.exercise(
-    "returns_itself",
-    signature="returns_itself(x, device, dtype)",
-    facts=("M4", "M6"),
-    hints=(
-        "`x.to(device, dtype)` makes a new tensor as soon as anything has to change. What could have to "
-        "change? Ask x about it.",
-        "`x.device` is a whole address, index and all, and compares with one that has its index by `==`. So "
-        "do dtypes. A bare `device` has `device.index is None`, and means the current device of its kind: "
-        "`torch.accelerator.current_device_index()`.",
-        'Where `device.index is None` and `device.type != "cpu"`, put '
-        "`torch.device(device.type, torch.accelerator.current_device_index())` in its place. Then "
-        "`return x.device == device and x.dtype == dtype`.",
-    ),
+    "returns_itself(x, device, dtype)",
+    ("M4", "M6"),
+    "`x.to(device, dtype)` makes a new tensor as soon as anything has to change. What could have to change? "
+    "Ask x about it.",
+    "`x.device` is a whole address, index and all, and compares with one that has its index by `==`. So do "
+    "dtypes. A bare `device` has `device.index is None`, and means the current device of its kind: "
+    "`torch.accelerator.current_device_index()`.",
+    'Where `device.index is None` and `device.type != "cpu"`, put `torch.device(device.type, '
+    "torch.accelerator.current_device_index())` in its place. Then `return x.device == device and x.dtype == "
+    "dtype`.",
 )
 
 

@@ -8,17 +8,14 @@ from devlab.checks.seen import must
 from devlab.lessons.lesson_05_buffers import expect_moves, lesson
 
 causal_mask = lesson.exercise(
-    "CausalMask",
-    signature="class CausalMask(max_length)",
-    facts=("B1", "B2", "B3", "B4", "L4"),
-    hints=(
-        "Make the whole triangle once, in `__init__`, and only cut from it in `forward`. What must it be "
-        "so that `.to` moves it?",
-        '`self.register_buffer("mask", table)` registers a tensor under a name. From then on `self.mask` '
-        "is that tensor, wherever the module has been moved.",
-        "`torch.ones(n, n, dtype=torch.bool).triu(1)` is True above the diagonal. `forward` returns "
-        "`self.mask[:time, :time]`, where `time = x.shape[1]`.",
-    ),
+    "class CausalMask(max_length)",
+    ("B1", "B2", "B3", "B4", "L4"),
+    "Make the whole triangle once, in `__init__`, and only cut from it in `forward`. What must it be so that "
+    "`.to` moves it?",
+    '`self.register_buffer("mask", table)` registers a tensor under a name. From then on `self.mask` is that '
+    "tensor, wherever the module has been moved.",
+    "`torch.ones(n, n, dtype=torch.bool).triu(1)` is True above the diagonal. `forward` returns "
+    "`self.mask[:time, :time]`, where `time = x.shape[1]`.",
 )
 
 

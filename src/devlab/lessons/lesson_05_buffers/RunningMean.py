@@ -9,18 +9,14 @@ from devlab.checks.seen import must
 from devlab.lessons.lesson_05_buffers import lesson
 
 running_mean = lesson.exercise(
-    "RunningMean",
-    signature="class RunningMean(n)",
-    facts=("B1", "B2", "B3", "L2", "L4"),
-    hints=(
-        "Register two buffers: `mean`, n zeros, and `count`, a single integer, `torch.zeros((), "
-        "dtype=torch.long)`. How far does one new row pull the mean of `count` rows?",
-        "Once `count` is up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` "
-        "tells which mode the module is in.",
-        "`self.mean = ...` puts a new tensor in the old one's place. `self.mean += ...`, `add_` and "
-        "`copy_` change the tensor that is there. `with torch.no_grad():` keeps the update out of the "
-        "graph.",
-    ),
+    "class RunningMean(n)",
+    ("B1", "B2", "B3", "L2", "L4"),
+    "Register two buffers: `mean`, n zeros, and `count`, a single integer, `torch.zeros((), "
+    "dtype=torch.long)`. How far does one new row pull the mean of `count` rows?",
+    "Once `count` is up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` tells which "
+    "mode the module is in.",
+    "`self.mean = ...` puts a new tensor in the old one's place. `self.mean += ...`, `add_` and `copy_` "
+    "change the tensor that is there. `with torch.no_grad():` keeps the update out of the graph.",
 )
 
 

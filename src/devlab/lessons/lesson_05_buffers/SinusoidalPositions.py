@@ -10,17 +10,14 @@ from devlab.checks.seen import UNJUDGED, Seen, must
 from devlab.lessons.lesson_05_buffers import expect_moves, lesson
 
 positions = lesson.exercise(
-    "SinusoidalPositions",
-    signature="class SinusoidalPositions(n, d)",
-    facts=("B3", "B5", "E4", "E5"),
-    hints=(
-        "The table depends on n and d alone, so it is made once, in `__init__`, and need not be saved: "
-        "`register_buffer` has a third argument for that.",
-        "`angles = torch.arange(n)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)` has the shape (n, d /"
-        " 2). `table[:, 0::2]` are the even columns, `table[:, 1::2]` the odd ones.",
-        'Register with `self.register_buffer("table", table, persistent=False)`, and return '
-        "`x + self.table[: x.shape[1]].to(x.dtype)`: a float32 table added to a float16 x gives float32.",
-    ),
+    "class SinusoidalPositions(n, d)",
+    ("B3", "B5", "E4", "E5"),
+    "The table depends on n and d alone, so it is made once, in `__init__`, and need not be saved: "
+    "`register_buffer` has a third argument for that.",
+    "`angles = torch.arange(n)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)` has the shape (n, d / 2). "
+    "`table[:, 0::2]` are the even columns, `table[:, 1::2]` the odd ones.",
+    'Register with `self.register_buffer("table", table, persistent=False)`, and return `x + self.table[: '
+    "x.shape[1]].to(x.dtype)`: a float32 table added to a float16 x gives float32.",
 )
 
 CLOSE = 1e-4  # good answers compute the angles in different ways, in float32

@@ -6,16 +6,13 @@ from devlab.checks import cases, expect
 from devlab.lessons.lesson_05_buffers import lesson
 
 add_noise = lesson.exercise(
-    "add_noise",
-    signature="add_noise(x, scale)",
-    facts=("W1", "W3", "W5"),
-    hints=(
-        "`torch.randn(x.shape)` makes float32 on the CPU, whatever x is. Which function makes random "
-        "numbers *like* another tensor?",
-        "`torch.randn_like(x)` takes x's shape, dtype and device. `scale` is a Python number and goes "
-        "along with any tensor as it is.",
-        "`return x + scale * torch.randn_like(x)`",
-    ),
+    "add_noise(x, scale)",
+    ("W1", "W3", "W5"),
+    "`torch.randn(x.shape)` makes float32 on the CPU, whatever x is. Which function makes random numbers "
+    "*like* another tensor?",
+    "`torch.randn_like(x)` takes x's shape, dtype and device. `scale` is a Python number and goes along with "
+    "any tensor as it is.",
+    "`return x + scale * torch.randn_like(x)`",
 )
 
 

@@ -7,16 +7,13 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_05_buffers import lesson
 
 append_ones = lesson.exercise(
-    "append_ones",
-    signature="append_ones(x)",
-    facts=("W1", "W2", "W4"),
-    hints=(
-        "The column has x's shape with a last dimension of 1, and x's device and dtype. `torch.ones(...)`"
-        " knows neither of the two.",
-        "`x.new_ones(shape)` makes ones like x in every respect but the shape. `x.shape[:-1]` is all of "
-        "the shape but its last number.",
-        "`return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)`",
-    ),
+    "append_ones(x)",
+    ("W1", "W2", "W4"),
+    "The column has x's shape with a last dimension of 1, and x's device and dtype. `torch.ones(...)` knows "
+    "neither of the two.",
+    "`x.new_ones(shape)` makes ones like x in every respect but the shape. `x.shape[:-1]` is all of the "
+    "shape but its last number.",
+    "`return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)`",
 )
 
 

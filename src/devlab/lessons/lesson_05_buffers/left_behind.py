@@ -1,37 +1,51 @@
 """A walk over a module: what `.to` will not find."""
 
 from collections import OrderedDict, namedtuple
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
-from devlab.checks import expect, verbs
+from devlab.checks import verbs
 from devlab.checks.cases import module as module_of
+from devlab.checks.names import OWN, Found, expect_names, find_tensors
 from devlab.lessons.lesson_05_buffers import lesson, norm
 
 left_behind = lesson.exercise(
-    "left_behind",
-    signature="left_behind(module)",
-    facts=("L4", "L5", "B4"),
-    hints=(
-        "`.to` moves what `module.parameters()` and `module.buffers()` yield, those of submodules included, "
-        "and nothing else. Whatever else a module holds is among its other attributes, in `vars(module)`.",
-        "Write a helper `loose(name, value)` that calls itself: for a tensor it yields the name and the "
-        "tensor; through a list, tuple or dict it goes element by element, through a module attribute by "
-        "attribute. Leave out registered parameters, and what it has yielded before, by their ids in a set.",
-        "For each `path, part in module.named_modules()`, give it the items of `vars(part)` but "
-        '`"_parameters"`, `"_buffers"` and `"_modules"`. A module that it meets and that is not among '
-        "`module.modules()` is not registered: there it goes through those three as well, under the path "
-        "that led there.",
-    ),
+    "left_behind(module)",
+    ("L4", "L5", "B4"),
+    "`.to` moves what `module.parameters()` and `module.buffers()` yield, those of submodules included, and "
+    "nothing else. Whatever else a module holds is among its other attributes, in `vars(module)`.",
+    "Write a helper `loose(name, value)` that calls itself: for a tensor it yields the name and the tensor; "
+    "through a list, tuple or dict it goes element by element, through a module attribute by attribute. "
+    "Leave out registered parameters, and what it has yielded before, by their ids in a set.",
+    'For each `path, part in module.named_modules()`, give it the items of `vars(part)` but `"_parameters"`, '
+    '`"_buffers"` and `"_modules"`. A module that it meets and that is not among `module.modules()` is not '
+    "registered: there it goes through those three as well, under the path that led there.",
 )
 
 
 Box = namedtuple("Box", "width height")
+KEPT = ", once a buffer's: `.to` gives the buffer a new tensor, and the old one stays behind"
 
 
-def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> None:
-    """Expect exactly the wanted names, in any order, and one name of each tuple: those are one tensor's."""
+def find_left(module: nn.Module) -> Iterator[Found]:
+    """Yield what `.to` leaves behind, once for each of its names."""
+    registered = {id(part) for part in module.modules()}
+    moved = {id(parameter) for parameter in module.parameters()}  # the same objects, in a list or not
+    buffers = {id(buffer) for buffer in module.buffers()}
+    for path, part in module.named_modules():
+        loose = {key: value for key, value in vars(part).items() if key not in OWN}
+        where = f"the module's registered `{path}`" if path else "the module"
+        for found in find_tensors(module_of(**loose), path, where, registered):
+            _, tensor, words = found
+            words += KEPT if id(tensor) in buffers else ", not registered"
+            if id(tensor) not in moved:
+                yield Found(found.name.lstrip("."), tensor, words)
+
+
+def _expect_left(trial, module: nn.Module) -> None:
+    """Expect exactly the names of what `.to` leaves behind, in any order."""
     headline = "`{path}` of the module was changed: left_behind is to look at the module alone"
     moved = "`{path}` replaced, moved, added or removed"
     with verbs.untouched(module, headline, "the module as it came", moved):
@@ -41,25 +55,16 @@ def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> No
         every = (module.named_parameters, module.named_buffers)
         if any(name == one for walk in every for one, _ in walk(remove_duplicate=False)):
             return "is listed, and it is registered: `.to` moves it"
-        if (found := _tensor_at(module, name)) is not None:
-            for kind, registered in (("parameter", module.parameters()), ("buffer", module.buffers())):
-                if any(found is one for one in registered):
-                    return f"is listed, and `.to` moves it: it is a registered {kind} under another name"
+        path = ".".join(["", *(step for step in name.split(".") if step not in OWN)])
+        found = next((one.tensor for one in find_tensors(module, "", "") if one.name == path), None)
+        for kind, registered in (("parameter", module.parameters()), ("buffer", module.buffers())):
+            if any(found is one for one in registered):
+                return f"is listed, and `.to` moves it: it is a registered {kind} under another name"
+        if found is not None:
             return "is one more name of a tensor that is in the list already"
         return "is listed, and the module holds no tensor of that name"
 
-    expect.names(got, wanted, unwanted)
-
-
-def _tensor_at(value: object, path: str) -> torch.Tensor | None:
-    """Return the tensor to which a dotted path leads from a module, None where it leads to none."""
-    for key in path.split("."):
-        if isinstance(value, nn.Module):
-            value = getattr(value, key, ())
-        elif isinstance(value, dict | list | tuple):
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            value = {str(place): item for place, item in items}.get(key, ())
-    return value if isinstance(value, torch.Tensor) else None
+    expect_names(got, find_left(module), unwanted)
 
 
 @left_behind.row("plain tensor attributes, by name")
@@ -68,24 +73,18 @@ def plain_attributes(trial):
         scale=torch.ones(3), _cache=torch.zeros(2, 2), step=torch.tensor(3), trained=nn.Linear(3, 2)
     )
     module.name, module.width, module.act, module.nothing = "net", 3, torch.relu, None
-    wanted = {
-        "scale": "a plain attribute",
-        "_cache": "a plain attribute, private or not",
-        "step": "a single number in a tensor is a tensor",
-    }
-    _expect_left(trial, module, wanted)
+    _expect_left(trial, module)
     # The names are a fact about the module, wherever it is at the moment.
     module.to(trial.device).scale = trial.randn(3)
-    _expect_left(trial, module, wanted)
-    alone = module_of(window=trial.randn(4), ramp=torch.ones(2, requires_grad=True))
-    _expect_left(trial, alone, {"window": "it was made there and stays there", "ramp": "it is no parameter"})
+    _expect_left(trial, module)
+    _expect_left(trial, module_of(window=trial.randn(4), ramp=torch.ones(2, requires_grad=True)))
 
 
 @left_behind.row("what `.to` moves is not listed")
 def moved_is_not_listed(trial):
     trained = nn.Linear(3, 2)
     module = module_of(norm=norm(), own=nn.Parameter(torch.ones(2)))
-    _expect_left(trial, module.to(trial.device), {})
+    _expect_left(trial, module.to(trial.device))
     module.trained, module.more = trained.to(trial.device), nn.ModuleList([nn.Linear(2, 2)])
     module.several = nn.ParameterList([torch.ones(2)])
     # A parameter that a plain list holds as well moves, since it stays the same object: nn.GRU relies on it.
@@ -93,7 +92,7 @@ def moved_is_not_listed(trial):
     module.layers, module.first = [trained, module.norm], {"weight": trained.weight, "bias": trained.bias}
     module.memory = nn.GRU(1, 1)
     module.scale = torch.ones(3)
-    _expect_left(trial, module, {"scale": "a plain attribute beside registered ones"})
+    _expect_left(trial, module)
 
 
 @left_behind.row("lists, tuples and dicts, nested")
@@ -109,20 +108,7 @@ def containers(trial):
         box=Box(torch.ones(1), 2),
         _kept=[torch.ones(1), {"_low": torch.ones(2)}],
     )
-    wanted = {
-        "tables.0": "an element of a list",
-        "tables.2": "an element of a list, by its place in the list",
-        "pair.0": "an element of a tuple",
-        "weights.0": "a parameter in a plain list is not registered",
-        "cache.key": "a value of a dict",
-        "cache.7": "a value of a dict whose key is a number",
-        "cache.deep.0.low.1": "a tensor in a tuple in a dict in a list in a dict",
-        "state.low": "an OrderedDict is a dict",
-        ("box.0", "box.width"): "a named tuple is a tuple",
-        "_kept.0": "an element of a list, private or not",
-        "_kept.1._low": "a value of a dict in a list, private or not",
-    }
-    _expect_left(trial, module.to(trial.device), wanted)
+    _expect_left(trial, module.to(trial.device))
 
 
 @left_behind.row("modules inside, registered or in a list")
@@ -133,45 +119,21 @@ def modules_inside(trial):
     module.blocks = [nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1, bias=False), norm())]
     module.heads = {"main": module_of(bias=torch.ones(2), parts=[torch.ones(3)])}
     module.tails = (nn.Sequential(nn.ReLU(), module_of(scale=torch.ones(2))),)
-    inside = "a module in a plain list is not registered"
-    wanted = {
-        "encoder.1.positions": "a plain attribute of a registered submodule",
-        "encoder.1.parts.0": "a list in a registered submodule",
-        "encoder.1._window": "a plain attribute of a registered submodule, private or not",
-        "blocks.0.weight": inside,
-        "blocks.0.bias": inside,
-        "blocks.1.0.weight": inside,
-        "blocks.1.1.weight": inside,
-        "blocks.1.1.mean": f"{inside}, nor are its buffers",
-        "blocks.1.1.steps": f"{inside}, nor are its buffers, saved or not",
-        "heads.main.bias": "a module in a plain dict has plain attributes, too",
-        "heads.main.parts.0": "a list in a module in a plain dict",
-        "tails.0.1.scale": "a plain attribute of a module inside of one that is not registered",
-        "encoder.1.branches.deep.0.weight": "a module in a list in a dict in a registered submodule",
-    }
-    _expect_left(trial, module.to(trial.device), wanted)
+    _expect_left(trial, module.to(trial.device))
 
 
 @left_behind.row("a tensor with two names, once")
 def shared_once(trial):
     window, tied = torch.ones(3), nn.Linear(2, 2, bias=False)
     module = module_of(window=window, other=torch.ones(3), inner=module_of(again=[window]), pair=[tied, tied])
-    wanted = {
-        ("window", "inner.again.0"): "a plain attribute",
-        "other": "equal content, but another tensor",
-        ("pair.0.weight", "pair.1.weight"): "a module in a plain list is not registered",
-    }
-    _expect_left(trial, module.to(trial.device), wanted)
+    _expect_left(trial, module.to(trial.device))
     # Tensors that share memory are several tensors, as empty ones are. A buffer's view does not move with it.
     memory = torch.ones(6)
     module = module_of(low=memory[:2], all=memory, first=torch.zeros(0), second=torch.zeros(0))
     module.register_buffer("table", torch.arange(4))
     module.row = module.table[:2]
-    view = "a tensor of its own, although others share its memory"
-    wanted = dict.fromkeys(("low", "all", "row"), view) | dict.fromkeys(("first", "second"), "it is empty")
-    _expect_left(trial, module, wanted)
+    _expect_left(trial, module)
     # A buffer that is held elsewhere as well is not the tensor that moves: `.to` puts another in its place.
     module = module_of(norm=norm())
     module.tables, module.last = [module.norm.mean], module.norm.steps
-    kept = "`.to` gives the buffer a new tensor, and the old one, which is held here, stays behind"
-    _expect_left(trial, module, {"tables.0": kept, "last": kept})
+    _expect_left(trial, module)

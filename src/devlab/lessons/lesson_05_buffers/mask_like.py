@@ -8,16 +8,13 @@ from devlab.checks.seen import must
 from devlab.lessons.lesson_05_buffers import lesson
 
 mask_like = lesson.exercise(
-    "mask_like",
-    signature="mask_like(x, lengths)",
-    facts=("E4", "E5", "W1", "W2"),
-    hints=(
-        "Compare step numbers 0, 1, 2, … with each row's length. Where must the step numbers be made, and"
-        " where may `lengths` be?",
-        "`torch.arange(time, device=x.device)` makes the step numbers in the right place. "
-        "`lengths.to(x.device)` brings the lengths there, and costs nothing when they are there already.",
-        "`return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]`",
-    ),
+    "mask_like(x, lengths)",
+    ("E4", "E5", "W1", "W2"),
+    "Compare step numbers 0, 1, 2, … with each row's length. Where must the step numbers be made, and where "
+    "may `lengths` be?",
+    "`torch.arange(time, device=x.device)` makes the step numbers in the right place. `lengths.to(x.device)` "
+    "brings the lengths there, and costs nothing when they are there already.",
+    "`return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]`",
 )
 
 # (batch, time, features): the longest row need not reach the end, a row may be empty, and there may be one.

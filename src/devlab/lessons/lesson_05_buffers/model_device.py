@@ -10,18 +10,15 @@ from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_05_buffers import lesson, norm
 
 model_device = lesson.exercise(
-    "model_device",
-    signature="model_device(model)",
-    facts=("L1", "L3"),
-    hints=(
-        "A module has no `.device`, but its tensors have. Go through all of `model.named_parameters()`, and "
-        "only where there are none through `model.named_buffers()`.",
-        "Note the first tensor you meet, and compare the device of each later one with its device, the index "
-        "included. At the first that differs you have the two names and the two devices for the message.",
-        "`tensors = list(model.named_parameters()) or list(model.named_buffers())`. Without any, "
-        'return `torch.device("cpu")`. At one that differs, `raise ValueError(f"{first} is on {one}, {name} '
-        'on {two}")`.',
-    ),
+    "model_device(model)",
+    ("L1", "L3"),
+    "A module has no `.device`, but its tensors have. Go through all of `model.named_parameters()`, and only "
+    "where there are none through `model.named_buffers()`.",
+    "Note the first tensor you meet, and compare the device of each later one with its device, the index "
+    "included. At the first that differs you have the two names and the two devices for the message.",
+    "`tensors = list(model.named_parameters()) or list(model.named_buffers())`. Without any, return "
+    '`torch.device("cpu")`. At one that differs, `raise ValueError(f"{first} is on {one}, {name} on '
+    '{two}")`.',
 )
 
 

@@ -11,16 +11,13 @@ from devlab.checks.settings import undisturbed
 from devlab.lessons.lesson_06_numpy_sharing import lesson
 
 history = lesson.exercise(
-    "history",
-    signature="history(losses)",
-    facts=("N1", "N2", "N3"),
-    hints=(
-        "NumPy takes neither a tensor with a graph nor one on an accelerator, and each `.item()` or `.cpu()` "
-        "is a transfer of its own. How many transfers does one tensor with all the losses in it need?",
-        "Losses have no dimension along which they could be joined; `torch.stack(losses)` gives them one, on "
-        "their device. Leave the graph, and then transfer that one tensor.",
-        "`return torch.stack(losses).detach().cpu().numpy()`",
-    ),
+    "history(losses)",
+    ("N1", "N2", "N3"),
+    "NumPy takes neither a tensor with a graph nor one on an accelerator, and each `.item()` or `.cpu()` is "
+    "a transfer of its own. How many transfers does one tensor with all the losses in it need?",
+    "Losses have no dimension along which they could be joined; `torch.stack(losses)` gives them one, on "
+    "their device. Leave the graph, and then transfer that one tensor.",
+    "`return torch.stack(losses).detach().cpu().numpy()`",
 )
 
 

@@ -7,16 +7,13 @@ from devlab.checks import expect
 from devlab.lessons.lesson_06_numpy_sharing import fresh, lesson, plain, tensor_from, turned, typed, views
 
 independent_tensor = lesson.exercise(
-    "independent_tensor",
-    signature="independent_tensor(a)",
-    facts=("N6", "N7"),
-    hints=(
-        "One copy has to be made. PyTorch cannot read an array with negative strides, not even to "
-        "copy it. NumPy can.",
-        "`a.copy()` gives an array in memory of its own, with ordinary strides. What is the cheapest way "
-        "from there to a tensor?",
-        "`return torch.from_numpy(a.copy())`: nothing else uses the copy, so sharing its memory is safe.",
-    ),
+    "independent_tensor(a)",
+    ("N6", "N7"),
+    "One copy has to be made. PyTorch cannot read an array with negative strides, not even to copy it. NumPy "
+    "can.",
+    "`a.copy()` gives an array in memory of its own, with ordinary strides. What is the cheapest way from "
+    "there to a tensor?",
+    "`return torch.from_numpy(a.copy())`: nothing else uses the copy, so sharing its memory is safe.",
 )
 
 

@@ -10,16 +10,13 @@ from devlab.checks import expect
 from devlab.lessons.lesson_06_numpy_sharing import CPU, Work, fresh, lesson, tensor_of, views
 
 scale_in_place = lesson.exercise(
-    "scale_in_place",
-    signature="scale_in_place(a, k)",
-    facts=("N4", "N5", "N6"),
-    hints=(
-        "Two things are needed: a tensor over the array's memory, and a multiplication in place. "
-        "`t * k` makes a new tensor; which method writes into t itself?",
-        "`torch.from_numpy(a)` shares a's memory, and methods that end in `_` work in place. Nothing has to "
-        "be copied back, and nothing is returned.",
-        "The whole body is `torch.from_numpy(a).mul_(k)`, without `return`.",
-    ),
+    "scale_in_place(a, k)",
+    ("N4", "N5", "N6"),
+    "Two things are needed: a tensor over the array's memory, and a multiplication in place. `t * k` makes a "
+    "new tensor; which method writes into t itself?",
+    "`torch.from_numpy(a)` shares a's memory, and methods that end in `_` work in place. Nothing has to be "
+    "copied back, and nothing is returned.",
+    "The whole body is `torch.from_numpy(a).mul_(k)`, without `return`.",
 )
 
 SLIPS = {

@@ -8,17 +8,13 @@ from devlab.lessons.lesson_06_numpy_sharing import Work, fresh, lesson, tensor_o
 from devlab.sim.private import negative_strides_refused
 
 shares_memory = lesson.exercise(
-    "shares_memory",
-    signature="shares_memory(t, a)",
-    facts=("N1", "N3", "N4", "N5"),
-    hints=(
-        "Equal numbers prove nothing: a copy has them too. And two views may begin at different "
-        "addresses and still overlap. NumPy has a function that answers this for two arrays.",
-        "`np.shares_memory(one, other)` compares addresses, element by element, and changes nothing. A CPU "
-        "tensor has a NumPy view; a tensor elsewhere cannot share, so that question comes first.",
-        '`if t.device.type != "cpu": return False`, and then '
-        "`return np.shares_memory(t.detach().numpy(), a)`",
-    ),
+    "shares_memory(t, a)",
+    ("N1", "N3", "N4", "N5"),
+    "Equal numbers prove nothing: a copy has them too. And two views may begin at different addresses and "
+    "still overlap. NumPy has a function that answers this for two arrays.",
+    "`np.shares_memory(one, other)` compares addresses, element by element, and changes nothing. A CPU "
+    "tensor has a NumPy view; a tensor elsewhere cannot share, so that question comes first.",
+    '`if t.device.type != "cpu": return False`, and then `return np.shares_memory(t.detach().numpy(), a)`',
 )
 
 

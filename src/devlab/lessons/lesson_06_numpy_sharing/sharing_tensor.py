@@ -5,16 +5,13 @@ from devlab.lessons.lesson_06_numpy_sharing import lesson, plain, tensor_from, t
 from devlab.sim.private import negative_strides_refused
 
 sharing_tensor = lesson.exercise(
-    "sharing_tensor",
-    signature="sharing_tensor(a)",
-    facts=("N4", "N5", "N6", "N7"),
-    hints=(
-        "Of the ways from an array to a tensor, one promises to share and refuses where it cannot. Any step "
-        "that makes the array tidy first, such as `np.ascontiguousarray`, may make a copy.",
-        "`torch.from_numpy(a)` shares. Try it on an array with negative strides: what does it raise, and "
-        "what does the message say?",
-        'The whole body is `return torch.from_numpy(a)`: its own error is a ValueError that says "negative".',
-    ),
+    "sharing_tensor(a)",
+    ("N4", "N5", "N6", "N7"),
+    "Of the ways from an array to a tensor, one promises to share and refuses where it cannot. Any step that "
+    "makes the array tidy first, such as `np.ascontiguousarray`, may make a copy.",
+    "`torch.from_numpy(a)` shares. Try it on an array with negative strides: what does it raise, and what "
+    "does the message say?",
+    'The whole body is `return torch.from_numpy(a)`: its own error is a ValueError that says "negative".',
 )
 
 

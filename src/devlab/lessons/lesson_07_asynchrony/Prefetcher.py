@@ -15,22 +15,19 @@ from devlab.sim import clock, events, races, rule
 from devlab.watching.watch import watch
 
 Prefetcher = lesson.exercise(
-    "Prefetcher",
-    signature="class Prefetcher(loader, device)",
-    facts=("Y1", "Y2", "P5"),
-    hints=(
-        "Work on one stream runs in order, copies included. So the copies need a stream of their own, and "
-        "the next copy has to be started before the batch at hand is given out.",
-        "`self.stream = torch.Stream(device)`. Inside `with self.stream:` start the next copy with "
-        "`non_blocking=True`. Before you yield a batch, let the current stream wait for its copy: by an "
-        "event recorded after the copy, or by `wait_stream`.",
-        "In `__iter__`: keep `waiting = None`; for each batch of the loader start its copy and record an "
-        "event in the side stream; if something is waiting, let the current stream wait for its event and "
-        "yield it; then the new one is what waits. After the loop, yield the last. The CPU has no streams.",
-        "A later copy may be given the memory of a batch that was dropped while work on it was still queued. "
-        "So call `part.record_stream(current)` for each tensor that you give out, or let the side stream "
-        "wait for the current stream before each copy.",
-    ),
+    "class Prefetcher(loader, device)",
+    ("Y1", "Y2", "P5"),
+    "Work on one stream runs in order, copies included. So the copies need a stream of their own, and the "
+    "next copy has to be started before the batch at hand is given out.",
+    "`self.stream = torch.Stream(device)`. Inside `with self.stream:` start the next copy with "
+    "`non_blocking=True`. Before you yield a batch, let the current stream wait for its copy: by an event "
+    "recorded after the copy, or by `wait_stream`.",
+    "In `__iter__`: keep `waiting = None`; for each batch of the loader start its copy and record an event "
+    "in the side stream; if something is waiting, let the current stream wait for its event and yield it; "
+    "then the new one is what waits. After the loop, yield the last. The CPU has no streams.",
+    "A later copy may be given the memory of a batch that was dropped while work on it was still queued. So "
+    "call `part.record_stream(current)` for each tensor that you give out, or let the side stream wait for "
+    "the current stream before each copy.",
 )
 
 # float32 numbers of a tensor. A simulated copy of 256 KiB takes 24 µs, longer than the launches beside it; a

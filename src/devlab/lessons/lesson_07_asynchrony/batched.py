@@ -9,14 +9,11 @@ from devlab.lessons.lesson_07_asynchrony import lesson
 PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot", "mv", "addmv", "addbmm"})
 
 batched = lesson.exercise(
-    "batched",
-    signature="batched(xs, w)",
-    facts=("Y1", "J1", "V1", "V3", "V4"),
-    hints=(
-        "A loop pays for a launch at every turn. Which one operation takes all the matrices at once?",
-        "`@` treats every dimension but the last two as a batch.",
-        "`return xs @ w`: (n, a, b) times (b, c) gives (n, a, c).",
-    ),
+    "batched(xs, w)",
+    ("Y1", "J1", "V1", "V3", "V4"),
+    "A loop pays for a launch at every turn. Which one operation takes all the matrices at once?",
+    "`@` treats every dimension but the last two as a batch.",
+    "`return xs @ w`: (n, a, b) times (b, c) gives (n, a, c).",
 )
 
 

@@ -9,16 +9,13 @@ from devlab.checks.seen import Seen
 from devlab.lessons.lesson_07_asynchrony import lesson
 
 crossover = lesson.exercise(
-    "crossover",
-    signature="crossover(sizes, cpu_times, device_times, transfer_times)",
-    facts=("V1", "V2", "V4", "V5"),
-    hints=(
-        "What does a result from the device cost in all, and which time does it have to beat?",
-        "Go through the four sequences together, with `zip`, in the order in which they are given. That the "
-        "device wins at one size says nothing about the next, and an equal time is no win.",
-        "Return the first size for which `device + transfer < cpu`, and `None` after the loop. `math.inf` "
-        "needs no care: no time is greater.",
-    ),
+    "crossover(sizes, cpu_times, device_times, transfer_times)",
+    ("V1", "V2", "V4", "V5"),
+    "What does a result from the device cost in all, and which time does it have to beat?",
+    "Go through the four sequences together, with `zip`, in the order in which they are given. That the "
+    "device wins at one size says nothing about the next, and an equal time is no win.",
+    "Return the first size for which `device + transfer < cpu`, and `None` after the loop. `math.inf` needs "
+    "no care: no time is greater.",
 )
 
 SIZES = [8, 64, 512, 4096]

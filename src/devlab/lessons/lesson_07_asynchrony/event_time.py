@@ -9,31 +9,18 @@ from collections.abc import Callable, Iterator
 import torch
 
 from devlab.checks import expect, verbs
-from devlab.lessons.lesson_07_asynchrony import (
-    LENGTH,
-    SLOW,
-    Work,
-    expect_seconds,
-    is_modelled,
-    length_of,
-    lesson,
-    patiently,
-    slow_call,
-    time_answer,
-)
+from devlab.lessons import lesson_07_asynchrony as kit
+from devlab.lessons.lesson_07_asynchrony import lesson
 
 event_time = lesson.exercise(
-    "event_time",
-    signature="event_time(fn, device)",
-    facts=("Y6",),
-    hints=(
-        "You need two marks in the device's own stream, one before the work and one after it. When may you "
-        "ask for the time between them?",
-        "Call fn once as a warm-up. Make `torch.Event(device=device, enable_timing=True)` twice, "
-        "`record(stream)` each in its place, and wait for the second with `synchronize()`. Without a stream, "
-        "`record()` marks the current device's; `torch.accelerator.current_stream(device)` is yours.",
-        "`return start.elapsed_time(end) / 1000`: events count in milliseconds.",
-    ),
+    "event_time(fn, device)",
+    ("Y6",),
+    "You need two marks in the device's own stream, one before the work and one after it. When may you ask "
+    "for the time between them?",
+    "Call fn once as a warm-up. Make `torch.Event(device=device, enable_timing=True)` twice, "
+    "`record(stream)` each in its place, and wait for the second with `synchronize()`. Without a stream, "
+    "`record()` marks the current device's; `torch.accelerator.current_stream(device)` is yours.",
+    "`return start.elapsed_time(end) / 1000`: events count in milliseconds.",
 )
 
 
@@ -49,13 +36,13 @@ class _Marks:
     """
 
     def __init__(self):
-        self.work: Work | None = None
+        self.work: kit.Work | None = None
         self.recorded: dict[int, int] = {}  # calls of fn before, by the event's id
         self.events: dict[int, object] = {}
         self.asked: list[object] = []
 
     @contextlib.contextmanager
-    def note_calls(self, work: Work) -> Iterator[None]:
+    def note_calls(self, work: kit.Work) -> Iterator[None]:
         """Note what a block does to events, beside the calls of the work."""
         self.work, before = work, sys.getprofile()
         sys.setprofile(self._note)
@@ -121,28 +108,31 @@ class _Marks:
 
 def _expect_time(
     trial, seconds: Callable[[int], float], wanted: float, otherwise: str = "", backlog: float = 0.0
-) -> Work:
+) -> kit.Work:
     """Expect the time of one call, by events; where it is wrong, say what is wrong with the events.
 
     Without `otherwise` the events alone are looked at, and the call takes `wanted` at least.
     """
     marks = _Marks()
-    got, work = time_answer(trial, seconds, backlog=backlog, note=marks.note_calls)
+    got, work = kit.time_answer(trial, seconds, backlog=backlog, note=marks.note_calls)
     torch.accelerator.synchronize(trial.device)
-    fault = marks.fault(trial.device, got, length_of(trial, wanted))
+    fault = marks.fault(trial.device, got, kit.length_of(trial, wanted))
     # A real device that is busy takes longer, and its events say how long.
-    if fault or (otherwise and is_modelled(trial)):
-        expect_seconds(trial, got, wanted, fault or otherwise, plain=bool(fault))
+    if fault or (otherwise and kit.is_modelled(trial)):
+        kit.expect_seconds(trial, got, wanted, fault or otherwise, plain=bool(fault))
     if fault:
         expect.fail(fault, "the `elapsed_time` between two events, with one call between them", f"{got:.6f}")
     return work
 
 
 @event_time.row("the seconds that the work takes", only="accelerator")
-@patiently
+@kit.patiently
 def event_seconds(trial):
     otherwise, asked = "that is not the time of one call", "a warm-up, then one run"
-    for length in (0.43 * LENGTH, 4 * LENGTH):  # rounded to tenths of a millisecond the first is another
+    for length in (
+        0.43 * kit.LENGTH,
+        4 * kit.LENGTH,
+    ):  # rounded to tenths of a millisecond the first is another
         work = _expect_time(trial, lambda call, length=length: length, length, otherwise)
         if work.calls < 2:
             expect.fail("fn was called once: there was no warm-up", asked, "1 call")
@@ -152,24 +142,26 @@ def event_seconds(trial):
 
 
 @event_time.row("one run, after a warm-up", only="accelerator")
-@patiently
+@kit.patiently
 def event_warmed(trial):
-    _expect_time(trial, slow_call(1), LENGTH, "the first call, which is slow, was measured")
+    _expect_time(trial, kit.slow_call(1), kit.LENGTH, "the first call, which is slow, was measured")
     # Each call takes three times as long as the last: a mean of several is the time of none.
-    _expect_time(trial, lambda call: LENGTH * 3 ** min(call, 5), LENGTH)
+    _expect_time(trial, lambda call: kit.LENGTH * 3 ** min(call, 5), kit.LENGTH)
 
 
 @event_time.row("nothing of what was launched before", only="accelerator")
-@patiently
+@kit.patiently
 def event_alone(trial):
-    _expect_time(trial, slow_call(0), LENGTH, "work from before the first mark was counted", backlog=SLOW)
+    _expect_time(
+        trial, kit.slow_call(0), kit.LENGTH, "work from before the first mark was counted", backlog=kit.SLOW
+    )
 
 
 @event_time.row("on the device asked for, current or not", only="accelerator")
-@patiently
+@kit.patiently
 def event_device(trial):
     with torch.Stream(trial.device):
-        _expect_time(trial, slow_call(0), LENGTH, "another stream than the current one was measured")
+        _expect_time(trial, kit.slow_call(0), kit.LENGTH, "another stream than the current one was measured")
     with verbs.current(other := trial.second()):
-        Work(other, lambda call: SLOW)()  # on that one nothing is measured
-        _expect_time(trial, slow_call(0), LENGTH, "another device's stream was measured")
+        kit.Work(other, lambda call: kit.SLOW)()  # on that one nothing is measured
+        _expect_time(trial, kit.slow_call(0), kit.LENGTH, "another device's stream was measured")

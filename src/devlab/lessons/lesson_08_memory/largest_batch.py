@@ -18,16 +18,13 @@ PIECES = 7
 MOST_TRIES = 1000  # of a search that would take seven, or 64 one by one
 
 largest_batch = lesson.exercise(
-    "largest_batch",
-    signature="largest_batch(step, limit)",
-    facts=("H7", "K4", "K5"),
-    hints=(
-        "Try a size, and let the error say that it was too large: `torch.OutOfMemoryError`, and no other.",
-        "What holds memory when the next try begins? A name for the last result; and inside `except`, the "
-        "error itself holds every variable of the code that failed.",
-        "Write `fits(n)`: `try: step(n)`, then `return True`; `except torch.OutOfMemoryError: return False`. "
-        "Then keep a size that fits and one that does not, and halve what lies between.",
-    ),
+    "largest_batch(step, limit)",
+    ("H7", "K4", "K5"),
+    "Try a size, and let the error say that it was too large: `torch.OutOfMemoryError`, and no other.",
+    "What holds memory when the next try begins? A name for the last result; and inside `except`, the error "
+    "itself holds every variable of the code that failed.",
+    "Write `fits(n)`: `try: step(n)`, then `return True`; `except torch.OutOfMemoryError: return False`. "
+    "Then keep a size that fits and one that does not, and halve what lies between.",
 )
 
 

@@ -13,14 +13,11 @@ from devlab.checks.settings import current_index
 from devlab.lessons.lesson_08_memory import MIB, books, expect_bytes, floats, gaps_filled, in_units, lesson
 
 release = lesson.exercise(
-    "release",
-    signature="release(cache, key, device)",
-    facts=("H3", "H4", "K1", "K2", "K4", "K5"),
-    hints=(
-        "Two steps, and their order matters: `empty_cache` gives back only what no tensor holds any more.",
-        "`x = cache.pop(key)` takes the entry out of the dict, and then `x` holds it.",
-        "Read `memory_reserved(device)`, `del cache[key]`, `empty_cache()`, read again, subtract.",
-    ),
+    "release(cache, key, device)",
+    ("H3", "H4", "K1", "K2", "K4", "K5"),
+    "Two steps, and their order matters: `empty_cache` gives back only what no tensor holds any more.",
+    "`x = cache.pop(key)` takes the entry out of the dict, and then `x` holds it.",
+    "Read `memory_reserved(device)`, `del cache[key]`, `empty_cache()`, read again, subtract.",
 )
 
 SIZES = {"weights": 12 * MIB + 5000, "activations": 15 * MIB, "logits": 23 * MIB - 800}

@@ -9,15 +9,12 @@ from devlab.checks.settings import undisturbed
 from devlab.lessons.lesson_08_memory import books, lesson
 
 total_loss = lesson.exercise(
-    "total_loss",
-    signature="total_loss(step, n)",
-    facts=("H2", "K2", "K5"),
-    hints=(
-        "A loss holds its graph, and the graph everything that its step computed. What holds the losses?",
-        "`loss.detach()` has the number and no graph. It shares the loss's memory, so adding to it in place "
-        "would change the loss.",
-        "Begin with `total = 0`, and n times `total = total + step().detach()`: all stays on the device.",
-    ),
+    "total_loss(step, n)",
+    ("H2", "K2", "K5"),
+    "A loss holds its graph, and the graph everything that its step computed. What holds the losses?",
+    "`loss.detach()` has the number and no graph. It shares the loss's memory, so adding to it in place "
+    "would change the loss.",
+    "Begin with `total = 0`, and n times `total = total + step().detach()`: all stays on the device.",
 )
 
 

@@ -8,17 +8,14 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_08_memory import lesson
 
 training_bytes = lesson.exercise(
-    "training_bytes",
-    signature="training_bytes(model, optimizer_name)",
-    facts=("H1", "H7"),
-    hints=(
-        "Three sums: all parameters; a gradient for each that is trained; and what the optimizer remembers "
-        "of each that is trained.",
-        "`parameter.numel() * parameter.element_size()` is what its elements take. Which parameters have "
-        "`requires_grad`?",
-        '`{"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}` says how many numbers the optimizer '
-        "remembers for each one trained. The gradient makes it one more.",
-    ),
+    "training_bytes(model, optimizer_name)",
+    ("H1", "H7"),
+    "Three sums: all parameters; a gradient for each that is trained; and what the optimizer remembers of "
+    "each that is trained.",
+    "`parameter.numel() * parameter.element_size()` is what its elements take. Which parameters have "
+    "`requires_grad`?",
+    '`{"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}` says how many numbers the optimizer remembers '
+    "for each one trained. The gradient makes it one more.",
 )
 
 # How many numbers each optimizer remembers for each number that is trained.

@@ -13,16 +13,13 @@ from devlab.lessons.lesson_09_several_devices import CPU, lesson, see_gradients,
 from devlab.watching.watch import watch
 
 TwoStage = lesson.exercise(
-    "TwoStage",
-    signature="class TwoStage(first, second, devices)",
-    facts=("U1", "U2", "U3"),
-    hints=(
-        "Three things have to be somewhere: the first half, the second half, and what flows between them. "
-        "The halves move once, when the model is made. What flows moves at every call.",
-        "In `__init__`: `super().__init__()`, then `self.first = first.to(devices[0])`, the second likewise, "
-        "and remember the devices. In `forward`, a `.to` before each half.",
-        "`x = self.first(x.to(self.devices[0]))`, then `return self.second(x.to(self.devices[1]))`",
-    ),
+    "class TwoStage(first, second, devices)",
+    ("U1", "U2", "U3"),
+    "Three things have to be somewhere: the first half, the second half, and what flows between them. The "
+    "halves move once, when the model is made. What flows moves at every call.",
+    "In `__init__`: `super().__init__()`, then `self.first = first.to(devices[0])`, the second likewise, and "
+    "remember the devices. In `forward`, a `.to` before each half.",
+    "`x = self.first(x.to(self.devices[0]))`, then `return self.second(x.to(self.devices[1]))`",
 )
 
 

@@ -10,16 +10,13 @@ from devlab.checks.seen import must
 from devlab.lessons.lesson_09_several_devices import have_float64, lesson, see_gradients, see_transfers
 
 add_across = lesson.exercise(
-    "add_across",
-    signature="add_across(x, y, out_device)",
-    facts=("U1", "U2", "U3"),
-    hints=(
-        "A sum is computed in one place, so both tensors have to be there first. Which place spares the "
-        "result a transfer of its own?",
-        "`.to(out_device)` gives a tensor there, from any device, with its graph. Where the tensor is there "
-        "already, it is returned as it is, without a transfer.",
-        "`return x.to(out_device) + y.to(out_device)`",
-    ),
+    "add_across(x, y, out_device)",
+    ("U1", "U2", "U3"),
+    "A sum is computed in one place, so both tensors have to be there first. Which place spares the result a "
+    "transfer of its own?",
+    "`.to(out_device)` gives a tensor there, from any device, with its graph. Where the tensor is there "
+    "already, it is returned as it is, without a transfer.",
+    "`return x.to(out_device) + y.to(out_device)`",
 )
 
 

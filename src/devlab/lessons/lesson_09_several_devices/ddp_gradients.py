@@ -1,193 +1,109 @@
 """Gradients of one model from two processes, by DistributedDataParallel."""
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
-from devlab.checks import expect, verbs
-from devlab.checks.settings import seed_generators
+from devlab.checks import expect
+from devlab.checks.scenes import scene
+from devlab.checks.seen import Seen, must
+from devlab.checks.values import times
 from devlab.lessons import among_ranks, ranks
 from devlab.lessons.lesson_09_several_devices import CPU, lesson
 
 ddp_gradients = lesson.exercise(
-    "ddp_gradients",
-    signature="ddp_gradients(rank, world_size, data)",
-    facts=("U2", "U4", "U5"),
-    hints=(
-        "Every process runs the same lines: the same model from the same seed, other rows. No line of yours "
-        "sends a gradient: DistributedDataParallel does that, during backward.",
-        "`x, y = data`, then rows `x[rank::world_size]`. `torch.manual_seed(0)` before `nn.Linear(4, 1)`. "
-        "Wrap the model: `DistributedDataParallel(model)`, and call the wrapped one, not the model inside.",
-        "`loss = nn.functional.mse_loss(ddp(x[rank::world_size]), y[rank::world_size])`, `loss.backward()`, "
-        "`return [p.grad for p in ddp.parameters()]`",
-    ),
+    "ddp_gradients(rank, world_size, data)",
+    ("U2", "U4", "U5"),
+    "Every process runs the same lines: the same model from the same seed, other rows. No line of yours "
+    "sends a gradient: DistributedDataParallel does that, during backward.",
+    "`x, y = data`, then rows `x[rank::world_size]`. `torch.manual_seed(0)` before `nn.Linear(4, 1)`. Wrap "
+    "the model: `DistributedDataParallel(model)`, and call the wrapped one, not the model inside.",
+    "`loss = nn.functional.mse_loss(ddp(x[rank::world_size]), y[rank::world_size])`, `loss.backward()`, "
+    "`return [p.grad for p in ddp.parameters()]`",
 )
 
 WORLD = 2
 WITHIN = 1e-4  # by which gradients may differ: sums over rows in another order
-ASKED = "gradients from each process"
 LIST, EACH = "a list of gradients", "a gradient for each parameter"
-Gradients = list[torch.Tensor]
+NAMES = "weight", "bias"
 
 
-def _data(trial, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    x = trial.randn(10, 4, seed=seed, on=CPU)
-    noise = trial.randn(10, 1, seed=seed + 7, on=CPU)
-    return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0]))[:, None] + noise
-
-
-def _reference(x: torch.Tensor, y: torch.Tensor, loss: Callable = F.mse_loss) -> Gradients:
-    """Return the gradients of the whole batch, in one process."""
-    seed_generators(0)
-    model = nn.Linear(4, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a loss may be a mistake's
-        loss(model(x), y).backward()
+def ours(rank, world_size, data):
+    x, y = (part[rank::world_size] for part in data)
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(4, 1))
+    F.mse_loss(model(x), y).backward()
     return [parameter.grad for parameter in model.parameters()]
 
 
-def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Report]:
-    """Run the answer in both processes; raise what a learner should read where one of them failed."""
+def make_data(t, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    x = t.randn(10, 4, seed=seed, on=CPU)
+    noise = t.randn(10, 1, seed=seed + 7, on=CPU)
+    return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0]))[:, None] + noise
+
+
+def run_ranks(t, data: list[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[tuple[int, ranks.Report]]:
+    """Run the answer in both processes; yield each rank with its report, which holds a list."""
     given = [[part.tolist() for part in own] for own in data]
-    reports = among_ranks.reports(trial, trial.answer, given, ASKED)
-    for rank, report in enumerate(reports):
+    for rank, report in enumerate(among_ranks.reports(t, t.answer, given, "gradients from each process")):
         if report.kind == "NoneType":
             expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
         if report.kind != "list":
             headline = f"rank {rank} returned a {report.kind}, and the task asks for a list"
             expect.fail(headline, LIST, report.kind)
-    return reports
+        yield rank, report
 
 
-def _gradients(report: ranks.Report, rank: int) -> Gradients:
-    """Return a rank's gradients; raises where something else is in the list."""
-    found = []
+def see_gradients(rank: int, report: ranks.Report, wrong: str = "") -> Iterator[Seen]:
+    """See a rank's gradients; `wrong` says what other numbers mean."""
     for number, item in enumerate(report.result):
         kind, what = item.get("is"), f"item {number} of rank {rank}'s list"
-        if kind == "NoneType":
-            headline = f"{what} is None: backward fills it, and `zero_grad` takes it away again"
-            expect.fail(headline, EACH, "None")
-        if kind:
-            expect.fail(f"{what} is a {kind}, and the task asks for a tensor", EACH, kind)
-        if item["parameter"]:
-            headline = f"rank {rank} returned the parameters, and the task asks for their gradients"
-            expect.fail(headline, "`parameter.grad` of each", "the parameters themselves")
-        if not item["device"].startswith("cpu"):
-            expect.fail(f"rank {rank}'s gradients are on {item['device']}", "the CPU", item["device"])
-        found.append(torch.tensor(item["values"]).reshape(item["shape"]))
-    return found
+        headline = f"{what} is None: backward fills it, and `zero_grad` takes it away again"
+        yield must(kind != "NoneType", headline, EACH, "None")
+        yield must(not kind, f"{what} is a {kind}, and the task asks for a tensor", EACH, kind)
+        headline = f"rank {rank} returned the parameters, and the task asks for their gradients"
+        yield must(not item["parameter"], headline, "`parameter.grad` of each", "the parameters themselves")
+        place = item["device"]
+        yield must(place.startswith("cpu"), f"rank {rank}'s gradients are on {place}", "the CPU", place)
+    count = len(report.result)
+    headline = f"rank {rank} returned {times(count, 'gradient')} for {len(NAMES)} parameters"
+    yield must(count == len(NAMES), headline, "the gradient of the weight, then of the bias")
+    for name, item in zip(NAMES, report.result, strict=True):
+        gradient = torch.tensor(item["values"]).reshape(item["shape"])
+        yield Seen(f"rank {rank}'s gradient of the {name}", gradient, WITHIN, wrong=wrong)
 
 
-def _expect(got: Gradients, rank: int, wanted: Gradients, headline: str = "") -> None:
-    """Expect a rank's gradients; `headline` says what other numbers mean."""
-    if len(got) != len(wanted):
-        headline = f"rank {rank} returned {verbs.times(len(got), 'gradient')} for {len(wanted)} parameters"
-        asked = "the gradient of the weight, then of the bias"
-        expect.fail(headline, asked, verbs.times(len(got), "tensor"))
-    for one, other, name in zip(got, wanted, ("weight", "bias"), strict=True):
-        if headline and one.shape == other.shape and not expect.is_alike(one, other, WITHIN):
-            expect.fail(headline, _numbers(other), _numbers(one))
-        expect.tensor(one, other, CPU, f"rank {rank}'s gradient of the {name}", WITHIN)
+WHOLE = "those of nn.Linear(4, 1) directly after torch.manual_seed(0), of all rows"
 
 
-def _alike(got: Gradients, wanted: Gradients) -> bool:
-    return expect.is_alike(_flat(got), _flat(wanted), WITHIN)
+@scene(ddp_gradients, ours, "both processes have the whole batch's gradients", WHOLE, only="cpu")
+def the_same_everywhere(t):
+    for rank, report in run_ranks(t, [make_data(t, t.seeds[0])] * WORLD):
+        yield from see_gradients(
+            rank, report, f"rank {rank} has other gradients than those of the whole batch"
+        )
 
 
-def _numbers(tensor: torch.Tensor) -> str:
-    return "[" + ", ".join(f"{value:.4g}" for value in tensor.flatten().tolist()) + "]"
-
-
-def _flat(gradients: Gradients) -> torch.Tensor:
-    return torch.cat([torch.zeros(0), *(one.flatten() for one in gradients)])
-
-
-def _expect_model_and_loss(report: ranks.Report, got: Gradients, x: torch.Tensor, y: torch.Tensor) -> None:
-    """Fail with the likely cause where the gradients that both processes agree on are not the wanted ones."""
-    wanted = _reference(x, y)
-    if [one.shape for one in got] != [one.shape for one in wanted]:
-        return
-    mine, right = _flat(got), _flat(wanted)
-    if _alike(got, wanted):
-        return
-    factor = float(mine @ right / (right @ right))
-    if torch.allclose(mine, factor * right, rtol=1e-3, atol=1e-5):
-        headline = f"both processes have {factor:.3g} times the gradients of the whole batch"
-        asked = "the mean over a process's rows, by the loss, and over the processes, "
-        asked += "by DistributedDataParallel"
-        expect.fail(headline + _why_larger(report, factor, len(x)), asked, _numbers(got[0]))
-
-    losses = {
-        "those are the gradients of the mean absolute error, and the squared one is asked": F.l1_loss,
-        "outputs and y differ in shape, so each output is compared with every row of y": (
-            lambda out, y: F.mse_loss(out, y.squeeze())
-        ),
-        "those are the gradients of the root of the mean squared error": (
-            lambda out, y: F.mse_loss(out, y).sqrt()
-        ),
-    }
-    slips = {}
-    for words, loss in losses.items():
-        each = [_flat(_reference(x[rank::WORLD], y[rank::WORLD], loss)) for rank in range(WORLD)]
-        slips[words] = torch.stack(each).mean(0)
-    asked = f"those of nn.Linear(4, 1) directly after torch.manual_seed(0): {_numbers(wanted[0])}"
-    expect.named(mine, right, slips, asked, WITHIN)
-    headline = "both processes agree, but on other gradients than those of the whole batch"
-    expect.fail(headline, asked, _numbers(got[0]))
-
-
-def _why_larger(report: ranks.Report, factor: float, rows: int) -> str:
-    """Return what makes gradients so many times too large, where it was seen or the factor tells it."""
-    if report.backwards > 1:
-        return f": backward was called {report.backwards} times, and gradients add up"
-    if report.reductions:
-        return ": `all_reduce` came on top of what DistributedDataParallel does"
-    if abs(factor - rows / WORLD) < 1e-3:
-        return ": the loss is the sum over the rows, and the task asks for their mean"
-    if abs(factor - 1 / WORLD) < 1e-3:
-        return ": something was divided by world_size, which DistributedDataParallel has done"
-    return ""
-
-
-@ddp_gradients.row("both processes have the whole batch's gradients", only="cpu")
-def the_same_everywhere(trial):
-    x, y = _data(trial, trial.seeds[0])
-    reports = _run(trial, [(x, y)] * WORLD)
-    found = [_gradients(report, rank) for rank, report in enumerate(reports)]
-    alone = [_reference(x[rank::WORLD], y[rank::WORLD]) for rank in range(WORLD)]
-    if all(_alike(got, alone[0]) for got in found):
-        headline = "both processes worked on the same rows, x[0::world_size]"
-        expect.fail(headline, "rows x[rank::world_size] in each", _numbers(found[0][0]))
-    for rank, got in enumerate(found):
-        if _alike(got, alone[rank]):
-            headline = f"rank {rank} has the gradients of its own rows alone: they were not averaged"
-            expect.fail(headline, "the average of both processes, in each", _numbers(got[0]))
-    if _alike(*found):
-        _expect_model_and_loss(reports[0], found[0], x, y)
-    for rank, got in enumerate(found):
-        _expect(got, rank, _reference(x, y))
-
-
-@ddp_gradients.row("each process works on rows rank::world_size", only="cpu")
-def own_rows(trial):
-    x, y = _data(trial, trial.seeds[1])
+@scene(ddp_gradients, ours, "each process works on rows rank::world_size", only="cpu")
+def own_rows(t):
+    x, y = make_data(t, t.seeds[1])
     data = [(x + 3, y - 2) for _ in range(WORLD)]
     for rank, (own_x, own_y) in enumerate(data):
         own_x[rank::WORLD], own_y[rank::WORLD] = x[rank::WORLD], y[rank::WORLD]
-    for rank, report in enumerate(_run(trial, data)):
-        headline = f"rank {rank}'s result depends on rows that are not for it"
-        _expect(_gradients(report, rank), rank, _reference(x, y), headline)
+    for rank, report in run_ranks(t, data):
+        yield from see_gradients(rank, report, f"rank {rank}'s result depends on rows that are not for it")
 
 
-@ddp_gradients.row("DistributedDataParallel does the averaging", only="cpu")
-def by_ddp(trial):
-    for rank, report in enumerate(_run(trial, [_data(trial, trial.seeds[2])] * WORLD)):
-        if not report.forwards:
-            headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
-            expect.fail(headline, "the model wrapped, and the wrapped model called", "a model alone")
-        if report.backwards > 1:
-            headline = f"backward was called {report.backwards} times in rank {rank}, and once is asked"
-            expect.fail(headline, "one backward, of the loss of all its rows", f"{report.backwards} calls")
+@scene(ddp_gradients, ours, "DistributedDataParallel does the averaging", only="cpu")
+def by_ddp(t):
+    for rank, report in run_ranks(t, [make_data(t, t.seeds[2])] * WORLD):
+        headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
+        yield must(
+            report.forwards, headline, "the model wrapped, and the wrapped one called", "a model alone"
+        )
+        headline = f"backward was called {report.backwards} times in rank {rank}, and once is asked"
+        asked = "one backward, of the loss of all its rows"
+        yield must(report.backwards < 2, headline, asked, f"{report.backwards} calls")

@@ -9,16 +9,13 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_09_several_devices import have_float64, lesson, see_straight_transfers
 
 mean_across = lesson.exercise(
-    "mean_across",
-    signature="mean_across(tensors, device)",
-    facts=("U1", "U2", "U5"),
-    hints=(
-        "Data-parallel training does this with gradients: tensors of one shape, one from each device, are "
-        "averaged element by element. The lesson adds them up; a mean needs one thing more.",
-        "Bring each to `device`, put them side by side, and take the mean along the new dimension. Mind that "
-        "a tensor which is there already is not copied by `.to`: do not write into it.",
-        "`return torch.stack([tensor.to(device) for tensor in tensors]).mean(0)`",
-    ),
+    "mean_across(tensors, device)",
+    ("U1", "U2", "U5"),
+    "Data-parallel training does this with gradients: tensors of one shape, one from each device, are "
+    "averaged element by element. The lesson adds them up; a mean needs one thing more.",
+    "Bring each to `device`, put them side by side, and take the mean along the new dimension. Mind that a "
+    "tensor which is there already is not copied by `.to`: do not write into it.",
+    "`return torch.stack([tensor.to(device) for tensor in tensors]).mean(0)`",
 )
 
 

@@ -9,15 +9,12 @@ from devlab.checks.seen import must
 from devlab.lessons.lesson_10_debugging import lesson, sources
 
 FixedPositions = lesson.exercise(
-    "FixedPositions",
-    signature="class FixedPositions(n, d)",
-    facts=("X3", "X4", "X5", "E4"),
-    hints=(
-        "`device_report(module)` lists what the module has registered. Is the table on the list?",
-        "A tensor that the module needs and that is not trained is a buffer. A buffer moves with the model "
-        "and is saved with it.",
-        '`self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))`. The rest was right.',
-    ),
+    "class FixedPositions(n, d)",
+    ("X3", "X4", "X5", "E4"),
+    "`device_report(module)` lists what the module has registered. Is the table on the list?",
+    "A tensor that the module needs and that is not trained is a buffer. A buffer moves with the model and "
+    "is saved with it.",
+    '`self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))`. The rest was right.',
 )
 
 

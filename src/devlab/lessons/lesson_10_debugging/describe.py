@@ -10,15 +10,12 @@ from devlab.checks.values import SHORT_DTYPES
 from devlab.lessons.lesson_10_debugging import lesson
 
 describe = lesson.exercise(
-    "describe",
-    signature="describe(x)",
-    facts=("X1",),
-    hints=(
-        "Three attributes of a tensor, in one line of text. None of them asks for a single element.",
-        "An f-string turns each into text: `{x.dtype}` gives `torch.float32`, `{x.device}` the name with its "
-        "index. `x.shape` reads `torch.Size([4, 3])`, `list(x.shape)` reads `[4, 3]`.",
-        '`return f"{x.dtype} {list(x.shape)} {x.device}"`',
-    ),
+    "describe(x)",
+    ("X1",),
+    "Three attributes of a tensor, in one line of text. None of them asks for a single element.",
+    "An f-string turns each into text: `{x.dtype}` gives `torch.float32`, `{x.device}` the name with its "
+    "index. `x.shape` reads `torch.Size([4, 3])`, `list(x.shape)` reads `[4, 3]`.",
+    '`return f"{x.dtype} {list(x.shape)} {x.device}"`',
 )
 
 NUMBERS = r"(?<![\w.])\d+(?:\s*(?:,|x|X|×|\*|by)\s*\d+)*"

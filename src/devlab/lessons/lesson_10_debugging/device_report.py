@@ -7,16 +7,13 @@ from devlab.checks import cases, expect
 from devlab.lessons.lesson_10_debugging import lesson, unchanged
 
 device_report = lesson.exercise(
-    "device_report",
-    signature="device_report(model)",
-    facts=("X2", "X3"),
-    hints=(
-        "What `.to` moves are the parameters and the buffers. PyTorch has a walk for each that yields pairs "
-        "of a dotted name and a tensor.",
-        "`model.named_parameters()` and `model.named_buffers()`. A `state_dict` will not do: it leaves out "
-        "the buffers that are not saved.",
-        "`{name: tensor.device for name, tensor in [*model.named_parameters(), *model.named_buffers()]}`",
-    ),
+    "device_report(model)",
+    ("X2", "X3"),
+    "What `.to` moves are the parameters and the buffers. PyTorch has a walk for each that yields pairs of a "
+    "dotted name and a tensor.",
+    "`model.named_parameters()` and `model.named_buffers()`. A `state_dict` will not do: it leaves out the "
+    "buffers that are not saved.",
+    "`{name: tensor.device for name, tensor in [*model.named_parameters(), *model.named_buffers()]}`",
 )
 
 

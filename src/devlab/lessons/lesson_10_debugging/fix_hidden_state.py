@@ -9,17 +9,14 @@ from devlab.checks.settings import seed_generators
 from devlab.lessons.lesson_10_debugging import lesson, see_gradients, sources, unchanged, watched_straight
 
 fix_hidden_state = lesson.exercise(
-    "fix_hidden_state",
-    signature="fix_hidden_state(cell, x, state)",
-    facts=("X4", "X5", "E4"),
-    hints=(
-        "The state comes to this cell in one of two ways: it is made here, or it is what the last call "
-        "returned. In either case it is where it was made. Where is that?",
-        "The zeros are a helper, so make them from x. A state that comes from another device is moved to "
-        "x. Do not detach it: the gradient may have to flow back through time.",
-        "`if state is None: state = x.new_zeros(x.shape[0], cell.hidden_size)`, and then `return cell(x, "
-        "state.to(x.device))`.",
-    ),
+    "fix_hidden_state(cell, x, state)",
+    ("X4", "X5", "E4"),
+    "The state comes to this cell in one of two ways: it is made here, or it is what the last call returned. "
+    "In either case it is where it was made. Where is that?",
+    "The zeros are a helper, so make them from x. A state that comes from another device is moved to x. Do "
+    "not detach it: the gradient may have to flow back through time.",
+    "`if state is None: state = x.new_zeros(x.shape[0], cell.hidden_size)`, and then `return cell(x, "
+    "state.to(x.device))`.",
 )
 
 

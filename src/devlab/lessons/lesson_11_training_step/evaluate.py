@@ -7,31 +7,19 @@ from torch.utils.data import DataLoader, TensorDataset
 from devlab.checks import expect, verbs
 from devlab.checks.scenes import scene
 from devlab.checks.seen import Seen, most, must
-from devlab.lessons.lesson_11_training_step import (
-    count_sizes,
-    journeys,
-    lesson,
-    make_model,
-    samples,
-    see_turns,
-    twin,
-    watch_to_first_forward,
-)
+from devlab.lessons import lesson_11_training_step as kit
+from devlab.lessons.lesson_11_training_step import lesson
 
 evaluate = lesson.exercise(
-    "evaluate",
-    signature="evaluate(model, loader, device)",
-    facts=("T1", "T4", "R4", "R5", "P2"),
-    hints=(
-        "Accuracy is the number of right answers divided by the number of samples. Python knows the "
-        "second, `len(labels)`. The first is computed on the device, and can stay there until the loop is "
-        "over.",
-        "`correct += (model(inputs).argmax(dim=1) == labels).sum()` adds tensors on the device and waits "
-        "for nothing. Around the loop belong `torch.no_grad()` and evaluation mode, which has to be undone "
-        "for each module.",
-        "`modes = {module: module.training for module in model.modules()}` before `model.eval()`; after "
-        "the loop `module.training = mode` for each of them, and `return correct.item() / total`.",
-    ),
+    "evaluate(model, loader, device)",
+    ("T1", "T4", "R4", "R5", "P2"),
+    "Accuracy is the number of right answers divided by the number of samples. Python knows the second, "
+    "`len(labels)`. The first is computed on the device, and can stay there until the loop is over.",
+    "`correct += (model(inputs).argmax(dim=1) == labels).sum()` adds tensors on the device and waits for "
+    "nothing. Around the loop belong `torch.no_grad()` and evaluation mode, which has to be undone for each "
+    "module.",
+    "`modes = {module: module.training for module in model.modules()}` before `model.eval()`; after the loop "
+    "`module.training = mode` for each of them, and `return correct.item() / total`.",
 )
 
 
@@ -50,7 +38,7 @@ def ours(model, loader, device):
 
 def ready(t, seed, count, size):
     """Return a model whose running statistics are no batch's, and a loader whose last batch is all wrong."""
-    model, (inputs, _) = make_model(seed).eval(), samples(t, count, seed)
+    model, (inputs, _) = kit.make_model(seed).eval(), kit.samples(t, count, seed)
     with torch.no_grad():
         model[1].running_mean += torch.linspace(-1, 1, 6)
         model[1].running_var *= 3
@@ -78,7 +66,7 @@ def evaluation_mode(t):
     model.train()[0].requires_grad_(False)
     for parameter in model[3].parameters():
         parameter.grad = torch.ones_like(parameter)
-    held, modes, graphs = twin(model).state_dict(), model[-1].modes, []
+    held, modes, graphs = kit.twin(model).state_dict(), model[-1].modes, []
     # The model's own forward may ask about its own mode, and a copy of the model takes its hooks along.
     model.register_forward_pre_hook(lambda module, _: modes.append(module.training))
     model[-1].register_forward_hook(lambda module, _, output: graphs.append(output.requires_grad))
@@ -124,14 +112,14 @@ def mode_restored(t):
 def one_wait(t):
     # Five batches, of which no tensor is as large as a vector with a number for each of them.
     model, loader = ready(t, t.seeds[1], 19, 4)
-    log, before = watch_to_first_forward(t, model, loader, t.device)
-    into, numbers, out = journeys(log, t.device)
+    log, before = kit.watch_to_first_forward(t, model, loader, t.device)
+    into, numbers, out = kit.journeys(log, t.device)
     waits = max(log.events.synchronizations, out, key=len)
     yield most(f"the host waited {{times}} for {t.device}: {{causes}}", waits, 1, "once, at the end")
     into += numbers[2:]  # a count or two may begin as a number of Python's
-    headline, limit = f"{{times}} into {t.device}", 10 + count_sizes(into, loader)
+    headline, limit = f"{{times}} into {t.device}", 10 + kit.count_sizes(into, loader)
     asked, said = "each tensor of 5 batches once", "{count}; {last.line}"
     verbs.counts(into, limit, f"{headline} for 10 tensors", asked, said)
     headline, asked = f"{headline}: each batch goes in as it comes", "all of them need not fit"
     verbs.counts(into, limit, headline, f"each batch by itself: {asked}", "{count}; {one.line}", 5)
-    yield see_turns(before, t.device)
+    yield kit.see_turns(before, t.device)

@@ -13,20 +13,17 @@ from devlab.checks.trial import Skip
 from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 Checkpointed = lesson.exercise(
-    "Checkpointed",
-    signature="class Checkpointed(block)",
-    facts=("F7",),
-    hints=(
-        "`torch.utils.checkpoint.checkpoint(block, *args, use_reentrant=False, **kwargs)` runs a block, "
-        "keeps its inputs and nothing else, and runs it once more in backward. What of the block must a "
-        "second run not change?",
-        "The second run sees the same random numbers; that is taken care of. But a batch norm would update "
-        "its running statistics twice. `context_fn` may be a function that returns two context managers, one "
-        "for each run: `lambda: (contextlib.nullcontext(), buffers_kept(self.block))`.",
-        "A `@contextlib.contextmanager` that notes `held = [(m, name, b, b.clone()) for m in block.modules() "
-        "for name, b in m.named_buffers(recurse=False)]`, has `try: yield`, and `finally:`, under "
-        "`torch.no_grad()`, puts back the tensor and its values: `setattr(m, name, b.copy_(value))`.",
-    ),
+    "class Checkpointed(block)",
+    ("F7",),
+    "`torch.utils.checkpoint.checkpoint(block, *args, use_reentrant=False, **kwargs)` runs a block, keeps "
+    "its inputs and nothing else, and runs it once more in backward. What of the block must a second run not "
+    "change?",
+    "The second run sees the same random numbers; that is taken care of. But a batch norm would update its "
+    "running statistics twice. `context_fn` may be a function that returns two context managers, one for "
+    "each run: `lambda: (contextlib.nullcontext(), buffers_kept(self.block))`.",
+    "A `@contextlib.contextmanager` that notes `held = [(m, name, b, b.clone()) for m in block.modules() for "
+    "name, b in m.named_buffers(recurse=False)]`, has `try: yield`, and `finally:`, under `torch.no_grad()`, "
+    "puts back the tensor and its values: `setattr(m, name, b.copy_(value))`.",
 )
 
 WIDTH = 16

@@ -9,29 +9,18 @@ from torch.nn import functional as F
 from devlab.checks.scenes import scene
 from devlab.checks.seen import most, must
 from devlab.checks.settings import seed_generators
-from devlab.lessons.lesson_12_less_memory_less_time import (
-    CLASSES,
-    FEATURES,
-    lesson,
-    make_model,
-    make_optimizer,
-    samples,
-    soiled,
-)
+from devlab.lessons import lesson_12_less_memory_less_time as kit
+from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 accumulate = lesson.exercise(
-    "accumulate",
-    signature="accumulate(model, batches, optimizer, device)",
-    facts=("F6",),
-    hints=(
-        "`backward` adds to `.grad`, so a backward for each batch and one step at the end will do. But the "
-        "mean of a batch of two counts as much as the mean of a batch of ten. How does each sample count "
-        "the same?",
-        "`samples = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's "
-        "part of the large mean is `loss * len(labels) / samples`.",
-        "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / "
-        "samples`, `part.backward()`, `total += part.detach()`; then one step, and `return total.item()`.",
-    ),
+    "accumulate(model, batches, optimizer, device)",
+    ("F6",),
+    "`backward` adds to `.grad`, so a backward for each batch and one step at the end will do. But the mean "
+    "of a batch of two counts as much as the mean of a batch of ten. How does each sample count the same?",
+    "`samples = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's part "
+    "of the large mean is `loss * len(labels) / samples`.",
+    "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / samples`, "
+    "`part.backward()`, `total += part.detach()`; then one step, and `return total.item()`.",
 )
 
 SIZES = ((7, 3, 1), (2, 9), (4,))
@@ -74,12 +63,12 @@ def ours(model, batches, optimizer, device):
 
 def ready(t, seed, sizes):
     """Return a model, its optimizer and batches."""
-    model = make_model(seed)
+    model = kit.make_model(seed)
     model = nn.Sequential(*model[:2], Keeping(), *model[2:]).to(t.device)
     return (
         model,
-        make_optimizer(model),
-        [samples(t, size, 10 * seed + place) for place, size in enumerate(sizes)],
+        kit.make_optimizer(model),
+        [kit.samples(t, size, 10 * seed + place) for place, size in enumerate(sizes)],
     )
 
 
@@ -96,10 +85,10 @@ def one_step(t):
         model, optimizer, batches = ready(t, seed, sizes)
         if scale > 1:  # the gradient is longer than 1
             seed_generators(seed)
-            model = nn.Linear(FEATURES, CLASSES, device=t.device)
-            optimizer, batches = make_optimizer(model), [(scale * x, y) for x, y in batches]
+            model = nn.Linear(kit.FEATURES, kit.CLASSES, device=t.device)
+            optimizer, batches = kit.make_optimizer(model), [(scale * x, y) for x, y in batches]
         for value in (1000.0, float("nan")):  # what gradients from before hold
-            t.call(soiled(model, value), batches, optimizer, t.device)
+            t.call(kit.soiled(model, value), batches, optimizer, t.device)
             for name, parameter in model.named_parameters():
                 yield f"the parameter {name} after the step", parameter.detach(), 1e-4
 

@@ -6,31 +6,19 @@ from torch.nn import functional as F
 
 from devlab.checks.scenes import scene
 from devlab.checks.seen import Seen, most, must
-from devlab.lessons.lesson_12_less_memory_less_time import (
-    CLASSES,
-    FEATURES,
-    lesson,
-    make_model,
-    make_optimizer,
-    make_scaler,
-    noted,
-    samples,
-    soiled,
-)
+from devlab.lessons import lesson_12_less_memory_less_time as kit
+from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 mixed_step = lesson.exercise(
-    "mixed_step",
-    signature="mixed_step(model, batch, optimizer, scaler, device)",
-    facts=("F1", "F2", "F3"),
-    hints=(
-        "Two lines stand under `torch.autocast`: the forward and the loss. Some gradients are too small for "
-        "float16, so all are made larger first. What does that, and what undoes it before the step?",
-        "`with torch.autocast(device.type, dtype=torch.float16):` around forward and loss. After it, in "
-        "place of `loss.backward()` and `optimizer.step()`: `scaler.scale(loss).backward()`, then "
-        "`scaler.step(optimizer)`, which leaves a step with inf out, then `scaler.update()`.",
-        "Training mode, two moves, `optimizer.zero_grad()`, the block under autocast, the three calls of the "
-        "scaler, `return loss.detach()`.",
-    ),
+    "mixed_step(model, batch, optimizer, scaler, device)",
+    ("F1", "F2", "F3"),
+    "Two lines stand under `torch.autocast`: the forward and the loss. Some gradients are too small for "
+    "float16, so all are made larger first. What does that, and what undoes it before the step?",
+    "`with torch.autocast(device.type, dtype=torch.float16):` around forward and loss. After it, in place of "
+    "`loss.backward()` and `optimizer.step()`: `scaler.scale(loss).backward()`, then "
+    "`scaler.step(optimizer)`, which leaves a step with inf out, then `scaler.update()`.",
+    "Training mode, two moves, `optimizer.zero_grad()`, the block under autocast, the three calls of the "
+    "scaler, `return loss.detach()`.",
 )
 
 SCALE = 1024.0
@@ -60,8 +48,8 @@ def nearest(got, logits, labels):
 
 def ready(t, seed, scale=SCALE):
     """Return a model, its optimizer, and a scaler that doubles its scale after every second good step."""
-    model = make_model(seed, t.device)
-    return model, make_optimizer(model), make_scaler(t, scale, growth_interval=2)
+    model = kit.make_model(seed, t.device)
+    return model, kit.make_optimizer(model), kit.make_scaler(t, scale, growth_interval=2)
 
 
 def parameters(model, when, within):
@@ -73,7 +61,7 @@ def parameters(model, when, within):
 def loss_in_float32(t):
     for count, seed in zip((7, 4, 9), t.seeds, strict=True):
         model, optimizer, scaler = ready(t, seed)
-        inputs, labels = samples(t, count, seed)
+        inputs, labels = kit.samples(t, count, seed)
         got = t.call(model.eval(), [inputs, labels], optimizer, scaler, t.device)
         number = isinstance(got, float | int)
         yield must(
@@ -90,8 +78,8 @@ def loss_in_float32(t):
 def under_autocast(t):
     model, optimizer, scaler = ready(t, t.seeds[1])
     enabled, kind = [], t.device.type
-    with noted(torch.autograd, "backward", lambda: enabled.append(torch.is_autocast_enabled(kind))):
-        t.call(model, samples(t, 6, t.seeds[2]), optimizer, scaler, t.device)
+    with kit.noted(torch.autograd, "backward", lambda: enabled.append(torch.is_autocast_enabled(kind))):
+        t.call(model, kit.samples(t, 6, t.seeds[2]), optimizer, scaler, t.device)
     asked = f"with torch.autocast({kind!r}, dtype=torch.float16)"
     yield "the number of forwards", len(model[-1].autocast)
     dtype = model[-1].autocast[0]
@@ -104,19 +92,19 @@ def under_autocast(t):
 def one_step_each(t):
     model, optimizer, scaler = ready(t, t.seeds[0])
     for count in (6, 5):
-        t.call(soiled(model), samples(t, count, t.seeds[0] + count), optimizer, scaler, t.device)
+        t.call(kit.soiled(model), kit.samples(t, count, t.seeds[0] + count), optimizer, scaler, t.device)
     yield from parameters(model, "two steps", WITHIN)
     # A gradient longer than 1 counts in full, and nan in `.grad` counts for nothing.
-    inputs, labels = samples(t, 6, t.seeds[2])
-    model, (_, _, scaler) = nn.Linear(FEATURES, CLASSES).to(t.device), ready(t, 0)
-    t.call(soiled(model, float("nan")), (5 * inputs, labels), make_optimizer(model), scaler, t.device)
+    inputs, labels = kit.samples(t, 6, t.seeds[2])
+    model, (_, _, scaler) = nn.Linear(kit.FEATURES, kit.CLASSES).to(t.device), ready(t, 0)
+    t.call(kit.soiled(model, float("nan")), (5 * inputs, labels), kit.make_optimizer(model), scaler, t.device)
     yield from parameters(model, "a step of a long gradient", WITHIN)
 
 
 @scene(mixed_step, ours, "a step on inf is left out, the scale updated")
 def inf_is_left_out(t):
     model, optimizer, scaler = ready(t, t.seeds[1], TOO_LARGE)
-    batch = samples(t, 6, t.seeds[0])
+    batch = kit.samples(t, 6, t.seeds[0])
     t.call(model, batch, optimizer, scaler, t.device)
     yield from parameters(model, "gradients that are inf", 0.0)
     yield "the scale after gradients that are inf", scaler.get_scale(), 0.0
@@ -130,7 +118,7 @@ def inf_is_left_out(t):
 def few_waits(t):
     model, optimizer, scaler = ready(t, t.seeds[0])
     for seed in t.seeds[:2]:  # the first makes what the scaler and the optimizer keep
-        _, log = t.watched(model, samples(t, 6, seed), optimizer, scaler, t.device)
+        _, log = t.watched(model, kit.samples(t, 6, seed), optimizer, scaler, t.device)
     asked = "one at most: scaler.step asks whether a gradient was inf"
     yield most(f"the host waited for {t.device} {{times}}: {{causes}}", log.events.synchronizations, 1, asked)
     into = [one for one in log.events.transfers if one.target == str(t.device) and one.bytes > 8]

@@ -6,16 +6,13 @@ from devlab.checks import cases, expect, verbs
 from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 same_results = lesson.exercise(
-    "same_results",
-    signature="same_results(a, b)",
-    facts=("F1", "F4"),
-    hints=(
-        "Two tensors on two devices cannot be compared by an operator. Where could both be? And what does "
-        "`torch.testing.assert_close` know about a dtype?",
-        "`torch.testing.assert_close(a, b, check_device=False, equal_nan=True)` raises an AssertionError "
-        "where they differ, by the tolerance of their dtype, shapes included.",
-        "`try:` that call, then `return True`; `except AssertionError:` `return False`.",
-    ),
+    "same_results(a, b)",
+    ("F1", "F4"),
+    "Two tensors on two devices cannot be compared by an operator. Where could both be? And what does "
+    "`torch.testing.assert_close` know about a dtype?",
+    "`torch.testing.assert_close(a, b, check_device=False, equal_nan=True)` raises an AssertionError where "
+    "they differ, by the tolerance of their dtype, shapes included.",
+    "`try:` that call, then `return True`; `except AssertionError:` `return False`.",
 )
 
 # Below and above what each dtype is allowed at a large number, as shares of it: half of it and twice.

@@ -10,21 +10,18 @@ from devlab.lessons import ranks
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
 
 materialize = lesson.exercise(
-    "materialize",
-    signature="materialize(build, state, device)",
-    facts=("Q1", "Q2"),
-    hints=(
-        "Three steps: `build()` where tensors take no memory, then memory for them on the device, then the "
-        "values. Each step can lose something: which buffers does `state` not know, and is what was one "
-        "parameter under two names still one?",
-        'Inside `with torch.device("meta"):` call `build()`. `model.to_empty(device=device)` makes a new '
-        "parameter for each name, so write down first which names share one: "
-        "`model.named_parameters(remove_duplicate=False)`. Set them again after it, then "
-        "`model.load_state_dict(state)`.",
-        "`made = dict(build().named_buffers())` has the buffers that `state` lacks. Copy them in place: for "
-        "each name of `model.named_buffers()` that is not in `state`, `buffer.copy_(made[name])`. To tie: "
-        "`setattr(model.get_submodule(path), leaf, model.get_parameter(first))`.",
-    ),
+    "materialize(build, state, device)",
+    ("Q1", "Q2"),
+    "Three steps: `build()` where tensors take no memory, then memory for them on the device, then the "
+    "values. Each step can lose something: which buffers does `state` not know, and is what was one "
+    "parameter under two names still one?",
+    'Inside `with torch.device("meta"):` call `build()`. `model.to_empty(device=device)` makes a new '
+    "parameter for each name, so write down first which names share one: "
+    "`model.named_parameters(remove_duplicate=False)`. Set them again after it, then "
+    "`model.load_state_dict(state)`.",
+    "`made = dict(build().named_buffers())` has the buffers that `state` lacks. Copy them in place: for each "
+    "name of `model.named_buffers()` that is not in `state`, `buffer.copy_(made[name])`. To tie: "
+    "`setattr(model.get_submodule(path), leaf, model.get_parameter(first))`.",
 )
 
 VALUES = "the values of state, on the device"

@@ -1,39 +1,50 @@
 """A step of an optimizer whose state is shared out among the ranks."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
-from devlab.checks import expect, verbs
+from devlab.checks import expect
 from devlab.checks.calls import leaves
+from devlab.checks.scenes import scene
+from devlab.checks.seen import Seen, most, must
+from devlab.checks.values import times
 from devlab.lessons import among_ranks, ranks
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
 
 sharded_step = lesson.exercise(
-    "sharded_step",
-    signature="sharded_step(rank, world_size, model, state, lr)",
-    facts=("Q4", "Q6"),
-    hints=(
-        "Every rank has to come to the same owners without asking the others. Largest parameter first, each "
-        "to the rank that has least so far: all ranks compute that from the same sizes.",
-        "The owner alone updates: `v = state.setdefault(name, torch.zeros_like(p))`, then "
-        "`v.mul_(0.9).add_(p.grad)` and `p.sub_(lr * v)`, all under `torch.no_grad()`. The other ranks still "
-        "have the old parameter.",
-        "Then every rank, owner or not, calls `dist.broadcast(p.data, src=owner)` for each parameter, and "
-        "all go through the parameters in the same order.",
-    ),
+    "sharded_step(rank, world_size, model, state, lr)",
+    ("Q4", "Q6"),
+    "Every rank has to come to the same owners without asking the others. Largest parameter first, each to "
+    "the rank that has least so far: all ranks compute that from the same sizes.",
+    "The owner alone updates: `v = state.setdefault(name, torch.zeros_like(p))`, then "
+    "`v.mul_(0.9).add_(p.grad)` and `p.sub_(lr * v)`, all under `torch.no_grad()`. The other ranks still "
+    "have the old parameter.",
+    "Then every rank, owner or not, calls `dist.broadcast(p.data, src=owner)` for each parameter, and all go "
+    "through the parameters in the same order.",
 )
 
 RATES = 0.2, 0.05, 0.1  # a learning rate for each step
 FROZEN, UNUSED = "4.weight", "5.weight"
-CPU = torch.device("cpu")
-ASKED = "a step in each process"
 MOST = 1.5  # times its even share that a rank may hold
 
 
-def made(seed: int) -> nn.Module:
+@torch.no_grad()
+def ours(rank, world_size, model, state, lr):
+    load, trained = [0] * world_size, {name: p for name, p in model.named_parameters() if p.grad is not None}
+    for name in sorted(trained, key=lambda name: -trained[name].numel()):
+        p, owner = trained[name], load.index(min(load))
+        load[owner] += p.numel()
+        if owner == rank:
+            state[name] = 0.9 * state.get(name, torch.zeros_like(p)) + p.grad
+            p.sub_(lr * state[name])
+        dist.broadcast(p.data, src=owner)
+
+
+def make_model(seed: int) -> nn.Module:
     """Return the model, the same in each process.
 
     Its largest weight with a gradient is four tenths of all, and stands last: three ranks end up uneven where
@@ -50,13 +61,7 @@ def made(seed: int) -> nn.Module:
     return model
 
 
-def gradients(model: nn.Module, seed: int, step: int) -> dict[str, torch.Tensor]:
-    """Return the gradients of a step, which are the same in all processes, as after an all-reduce."""
-    random = torch.Generator().manual_seed(1000 * (seed + 1) + step)
-    return {name: torch.randn(one.shape, generator=random) for name, one in trained(model).items()}
-
-
-def trained(model: nn.Module) -> dict[str, nn.Parameter]:
+def find_trained(model: nn.Module) -> dict[str, nn.Parameter]:
     """Return the parameters that get a gradient."""
     return {name: one for name, one in model.named_parameters() if name not in (FROZEN, UNUSED)}
 
@@ -67,17 +72,17 @@ def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> l
     Gradients are written into the same memory in each step, as backward adds them up there.
     """
     seed, state = int(data[0]), {}
-    model = made(seed)
-    for step, lr in enumerate(RATES):
-        for name, values in gradients(model, seed, step).items():
-            parameter = model.get_parameter(name)
+    model = make_model(seed)
+    random = torch.Generator().manual_seed(seed)  # gradients are the same in all processes
+    for lr in RATES:
+        for parameter in find_trained(model).values():
             parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
-            parameter.grad.copy_(values)
+            parameter.grad.copy_(torch.randn(parameter.shape, generator=random))
         answer(rank, world_size, model, state, lr)
-    return [*model.parameters(), *_tensors(state)]
+    return [*model.parameters(), *list_tensors(state)]
 
 
-def _tensors(state: dict) -> list[torch.Tensor]:
+def list_tensors(state: dict) -> list[torch.Tensor]:
     """Return the tensors in a state, those of an optimizer that is kept in it too, but for single numbers."""
     found = [one for _, one in leaves(state)]
     kept = [one.state for one in found if isinstance(one, torch.optim.Optimizer)]
@@ -85,137 +90,66 @@ def _tensors(state: dict) -> list[torch.Tensor]:
     return [one for one in found if isinstance(one, torch.Tensor) and one.numel() > 1]
 
 
-def _step(v: torch.Tensor, g: torch.Tensor, lr: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the new momentum, and what is subtracted from the parameter."""
-    return (v := 0.9 * v + g), lr * v
+def run_ranks(t, world: int, seed: int) -> list[ranks.Report]:
+    function = functools.partial(in_a_process, t.answer)
+    return among_ranks.reports(t, function, [[seed]] * world, "a step in each process")
 
 
-SLIPS: dict[str, Callable] = {
-    "those are steps without momentum": lambda v, g, lr: (g, lr * g),
-    "the gradient enters the momentum by a tenth only": lambda v, g, lr: ((v := 0.9 * v + 0.1 * g), lr * v),
-    "after the first step the gradient enters the momentum by a tenth only": lambda v, g, lr: (
-        (v := 0.9 * v + (0.1 if v.any() else 1) * g),
-        lr * v,
-    ),
-    "the whole old momentum is added, and 0.9 of it is asked": lambda v, g, lr: ((v := v + g), lr * v),
-    "the momentum lies in the gradient's own memory, which the next backward overwrites": lambda v, g, lr: (
-        (v := (1.8 if v.any() else 1) * g),
-        lr * v,
-    ),
-    "the learning rate went into the momentum, where that of an earlier step stays": lambda v, g, lr: (
-        ((v := 0.9 * v + lr * g),) * 2
-    ),
-    "each step was made with the learning rate of the first": lambda v, g, lr: _step(v, g, RATES[0]),
-    "the step is taken by the momentum of the step before": lambda v, g, lr: (0.9 * v + g, lr * v),
-    "the parameters grow along the gradient: lr * v is to be subtracted": lambda v, g, lr: _step(v, g, -lr),
-    "that is Nesterov's momentum, which goes along g + 0.9 v, and the task goes along v": lambda v, g, lr: (
-        (v := 0.9 * v + g),
-        lr * (g + 0.9 * v),
-    ),
-}
-
-
-def _after(seed: int, rule: Callable) -> dict[str, torch.Tensor]:
-    """Return the parameters after the steps by a rule."""
-    model = made(seed)
-    found = {name: one.detach().clone() for name, one in model.named_parameters()}
-    velocity = {name: torch.zeros_like(one) for name, one in found.items()}
-    for step, lr in enumerate(RATES):
-        for name, gradient in gradients(model, seed, step).items():
-            velocity[name], change = rule(velocity[name], gradient, lr)
-            found[name] -= change
-    return found
-
-
-def _run(trial, world: int, seed: int) -> list[ranks.Report]:
-    return among_ranks.reports(trial, functools.partial(in_a_process, trial.answer), [[seed]] * world, ASKED)
-
-
-def _expect_steps(found: list[ranks.Report], seed: int) -> None:
-    before, wanted = dict(made(seed).named_parameters()), _after(seed, _step)
-    each = [
-        {name: torch.tensor(item["values"]) for name, item in zip(wanted, report.result, strict=False)}
-        for report in found
-    ]
-    for name, right in wanted.items():
-        _expect_sent([one[name] for one in each], name, before[name].detach(), right)
-    for words, rule in SLIPS.items():
-        slipped = _after(seed, rule)
-        if all(expect.is_alike(each[0][name], slipped[name], 1e-4) for name in wanted):
-            expect.fail(words, "v = 0.9 v + g, then p = p - lr * v", "other parameters")
-    for rank, parameters in enumerate(each):
-        for name, right in wanted.items():
-            expect.tensor(parameters[name], right, CPU, f"rank {rank}'s {name}", within=1e-4)
-
-
-def _expect_sent(each: list[torch.Tensor], name: str, before: torch.Tensor, right: torch.Tensor) -> None:
-    """Expect a parameter to be another on every rank than before, or the same where it has no gradient."""
-    still = [rank for rank, one in enumerate(each) if expect.is_alike(one, before, 1e-6)]
-    if expect.is_alike(before, right):
-        if len(still) < len(each):
-            expect.fail(f"{name} has no gradient, and it was changed", f"{name} as it was", "other numbers")
-    elif len(still) == len(each):
+def see_steps(found: list[ranks.Report], seed: int) -> Iterator[Seen]:
+    """See the parameters of each rank; those with a gradient have to be others than before."""
+    before = dict((model := make_model(seed)).named_parameters())
+    each = [[torch.tensor(item["values"]) for item in report.result[: len(before)]] for report in found]
+    for number, (name, old) in enumerate(before.items()):
+        still = [rank for rank, one in enumerate(each) if expect.is_alike(one[number], old, 1e-6)]
+        if name not in find_trained(model):
+            headline = f"{name} has no gradient, and it was changed"
+            yield must(len(still) == len(each), headline, f"{name} as it was", "other numbers")
+            continue
         headline = f"{name} is on every rank as it was: did a rank update it, and did that rank send it?"
-        expect.fail(headline, f"{name} of its owner, on all ranks", "no rank has another")
-    elif still:
-        headline = f"rank {still[0]}'s {name} is as it was: the rank that has updated it must send it to all"
-        expect.fail(headline, f"equal {name} on all ranks", f"another on rank {still[0]}")
+        asked = f"{name} of its owner, on all ranks"
+        yield must(len(still) < len(each), headline, asked, "no rank has another")
+        late = f"rank {min(still, default=0)}'s {name} is as it was"
+        headline = f"{late}: the rank that has updated it must send it to all"
+        yield must(not still, headline, f"equal {name} on all ranks", "another on other ranks")
+    for rank, parameters in enumerate(each):
+        for name, values in zip(before, parameters, strict=True):
+            yield f"rank {rank}'s {name}", values, 1e-4
 
 
-@sharded_step.row("momentum SGD, with equal parameters on all ranks", only="cpu")
-def equal_parameters(trial):
-    _expect_steps(_run(trial, 2, trial.seeds[0]), trial.seeds[0])
-
-
-@sharded_step.row("each momentum on one rank, shared out by size", only="cpu")
-def shared_out(trial):
-    _expect_shares(_run(trial, 2, trial.seeds[1]), trial.seeds[1])
-
-
-@sharded_step.row("among three ranks as well", only="cpu")
-def among_three(trial):
-    found = _run(trial, 3, trial.seeds[2])
-    _expect_steps(found, trial.seeds[2])
-    _expect_shares(found, trial.seeds[2])
-
-
-def _expect_shares(found: list[ranks.Report], seed: int) -> None:
-    model, world = made(seed), len(found)
-    count = len([*model.parameters()])
+def see_shares(found: list[ranks.Report], seed: int) -> Iterator[Seen]:
+    """See that each momentum is on one rank, and no rank holds much more than its share."""
+    model, world = make_model(seed), len(found)
+    count, trained = len([*model.parameters()]), find_trained(model)
     held = [[torch.Size(item["shape"]).numel() for item in report.result[count:]] for report in found]
-    sizes = [*map(sum, held)]
-    ours = trained(model)
-    total = sum(one.numel() for one in ours.values())
-    if not any(sizes):
-        expect.fail("no rank keeps anything in `state`", "the momentum of its parameters", "empty dicts")
-    if sizes == [total] * world:
-        headline = "every rank's state holds the momentum of every parameter: nothing is saved"
-        expect.fail(headline, "on each rank its own part alone", verbs.times(len(held[0]), "tensor"))
-    if sum(sizes) != total:
-        headline = f"the states hold {sum(sizes)} numbers in all, and {total} are needed"
-        asked = f"{verbs.times(len(ours), 'momentum')}, each on one rank: none without a gradient"
-        expect.fail(headline, asked, verbs.times(sum(map(len, held)), "tensor"))
-    if max(sizes) <= MOST * (share := total / world):
-        return
-    rising = sorted(ours, key=lambda name: ours[name].numel())
-    every = sorted(dict(model.named_parameters()), key=lambda name: -model.get_parameter(name).numel())
-    known = {
-        "the smallest parameters were given away first": rising,
-        "the parameters were given away in the model's order, and the largest comes first": list(ours),
-        "parameters without a gradient were counted, and they have no momentum": every,
-    }
-    headline = f"the ranks hold {', '.join(map(str, sizes))} numbers, and an even share is {share:.0f}"
-    for words, order in known.items():
-        if sizes == _hold_by(order, model, world):
-            headline = words
-    expect.fail(headline, f"at most {int(MOST * share)} numbers on a rank", f"{max(sizes)} on one")
+    sizes, total = [*map(sum, held)], sum(one.numel() for one in trained.values())
+    headline = "no rank keeps anything in `state`"
+    yield must(any(sizes), headline, "the momentum of its parameters", "empty dicts")
+    headline = "every rank's state holds the momentum of every parameter: nothing is saved"
+    same = sizes == [total] * world
+    yield must(not same, headline, "on each rank its own part alone", times(len(held[0]), "tensor"))
+    headline = f"the states hold {sum(sizes)} numbers in all, and {total} are needed"
+    asked = f"{times(len(trained), 'momentum')}, each on one rank: none without a gradient"
+    yield must(sum(sizes) == total, headline, asked, times(sum(map(len, held)), "tensor"))
+    share, said = total / world, ", ".join(map(str, sizes))
+    headline = f"the ranks hold {said} numbers, and an even share is {share:.0f}"
+    yield most(headline, max(sizes), MOST * share, f"at most {int(MOST * share)} numbers on a rank")
 
 
-def _hold_by(order: list[str], model: nn.Module, world: int) -> list[int]:
-    """Return the numbers of each rank's momenta where the rank that has least takes the next parameter."""
-    load, held, ours = [0] * world, [0] * world, trained(model)
-    for name in order:
-        owner, size = load.index(min(load)), model.get_parameter(name).numel()
-        load[owner] += size
-        held[owner] += size * (name in ours)
-    return held
+ASKED = "v = 0.9 v + g, then p = p - lr * v"
+
+
+@scene(sharded_step, ours, "momentum SGD, with equal parameters on all ranks", ASKED, only="cpu")
+def equal_parameters(t):
+    yield from see_steps(run_ranks(t, 2, t.seeds[0]), t.seeds[0])
+
+
+@scene(sharded_step, ours, "each momentum on one rank, shared out by size", only="cpu")
+def shared_out(t):
+    yield from see_shares(run_ranks(t, 2, t.seeds[1]), t.seeds[1])
+
+
+@scene(sharded_step, ours, "among three ranks as well", ASKED, only="cpu")
+def among_three(t):
+    found = run_ranks(t, 3, t.seeds[2])
+    yield from see_steps(found, t.seeds[2])
+    yield from see_shares(found, t.seeds[2])
