@@ -14,8 +14,8 @@ from devlab.checks.expect import Mismatch
 from devlab.checks.trial import Trial
 from devlab.classroom.engine import worker
 from devlab.classroom.engine.seal import KEPT, Names, Seal
-from devlab.classroom.engine.shell import Shell
 from devlab.learner import progress
+from devlab.shell import Shell
 
 
 @pytest.fixture(params=[True, False], ids=["by version numbers", "one by one"])

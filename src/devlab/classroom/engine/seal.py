@@ -22,7 +22,7 @@ CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # What devlab has of these is put back before each exercise alone.
 OWN = ("devlab.learner", "devlab.devices", "devlab.sim", "devlab.watching", "devlab.explaining")
-OWN += ("devlab.classroom.engine",)
+OWN += ("devlab.classroom.engine", "devlab.shell")
 # Rows put counters in the place of these two methods of a tensor; torch.Storage follows the default dtype.
 COUNTED, MOVES = frozenset({"apply_", "map_"}), frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
