@@ -12,8 +12,8 @@ from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
 from devlab.checks.settings import preserve_state
 from devlab.classroom.engine import worker
-from devlab.classroom.engine.shell import Shell
 from devlab.devices import bench
+from devlab.shell import Shell
 
 devlab.sim.enable()
 SIM = [torch.device("sim:0")]

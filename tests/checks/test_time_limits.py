@@ -4,6 +4,7 @@ import itertools
 import queue
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -181,3 +182,39 @@ def test_another_thread_can_be_judged_in():
     thread.start()
     thread.join(20)
     assert STOPPED.fullmatch(results[0].headline)
+
+
+FOLLOWED = """
+import sys
+from devlab.checks import time_limits
+from devlab.checks.exercise import Exercise
+from devlab.checks.judge import judge
+from devlab.devices import bench
+time_limits.SECONDS = 0.1
+
+def loop(losses):
+    while True:
+        pass
+
+def follow(losses):
+    getattr(sys, sys.argv[1])(lambda *_: None)
+    return loop(losses)
+
+exercise = Exercise("total", "00_test", "total(losses)", ("D1",), ("first hint", "second hint"))
+exercise.row("the sum")(lambda trial: trial.call([1, 2, 3]))
+for answer in (loop, follow):
+    print(judge(exercise, answer, bench()[:1]).headline)
+    getattr(sys, sys.argv[1])(lambda *_: None)
+    judge(exercise, sum, bench()[:1])
+    getattr(sys, sys.argv[1])(None)
+"""
+
+
+@pytest.mark.parametrize("follow", ["setprofile", "settrace"])
+def test_a_profile_works_after_a_call_was_stopped(follow):
+    """CPython 3.11 enters no function under a profile while an exception seems to wait: the process hung."""
+    command = [sys.executable, "-c", FOLLOWED, follow]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    said = done.stdout.splitlines()
+    assert [line for line in said if STOPPED.fullmatch(line)] == said
+    assert len(said) == 2

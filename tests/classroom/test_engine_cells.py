@@ -11,7 +11,7 @@ import torch
 from classroom.students import RIGHT
 from IPython.core.inputtransformer2 import TransformerManager
 
-from devlab.classroom.engine.shell import Shell, python_of
+from devlab.shell import Shell, python_of
 
 ANSWER = RIGHT["device_of"]
 INDENTED = "".join(f"    {line}\n" for line in ANSWER.splitlines())

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -91,27 +90,6 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, number):
     assert {record.student: record.points for record in read_all([out])} == dict.fromkeys(names, 8)
     assert "4 graded, 0 not" in said
     assert (out.parent / "grades.csv").exists()
-
-
-def test_a_bar_on_a_terminal(tmp_path):
-    """With rich and a terminal there is a bar, and the lines stand above it all the same."""
-    command = laid_out(tmp_path, CLASS)
-    ours, its = pty.openpty()
-    with started(tmp_path, *command, "--out", str(tmp_path / "r.jsonl"), stdout=its, stderr=its) as running:
-        os.close(its)
-        said = b""
-        try:
-            while got := os.read(ours, 1 << 16):
-                said += got
-        except OSError:  # how a terminal says that nobody is left
-            pass
-        assert running.wait(60) == 0, said
-    os.close(ours)
-    text = said.decode()
-    assert "━" in text
-    assert "5/5" in text
-    for name in CLASS:
-        assert re.search(rf"\d/5  {name}, {LESSON}: ", text), text
 
 
 def marks(records) -> dict:

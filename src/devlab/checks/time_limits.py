@@ -20,6 +20,7 @@ SECONDS = 10.0
 ON_THE_WALL = 30.0
 STEP = 0.05
 PAUSE = 0.4  # between two exceptions, so that the second does not interrupt the clean-up after the first
+set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 _active: "_Watcher | None" = None
 
@@ -135,7 +136,7 @@ class _Watcher(threading.Thread):
             with contextlib.suppress(OSError):  # a sandbox may refuse the signal
                 signal.pthread_kill(self.target, signal.SIGINT)
         else:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
+            set_exception(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
 
     def _may_interrupt(self) -> bool:
         """Tell whether an interrupt would raise KeyboardInterrupt where the call runs."""
@@ -143,14 +144,24 @@ class _Watcher(threading.Thread):
         return handled and hasattr(signal, "pthread_kill") and self.target == threading.main_thread().ident
 
     def disarm(self) -> None:
-        """Let nothing be raised any more, nor what was to be raised already."""
+        """Let nothing be raised any more, nor what was to be raised already.
+
+        An exception that is taken back leaves the interpreter looking for it. CPython 3.11 then stays for
+        ever at the entrance of a function where a profile or a trace is on (`DO_TRACING` in its
+        Python/ceval.c). So TooLong is raised here a last time, and nothing written in Python runs before it.
+        """
+        ended = False
         while True:
             try:
                 with self._acting:
                     self.call = None
-                if self.acted:  # this is rare, and the next lines take as long as a short call
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), None)
+                if self.acted and not ended:  # this is rare, and the next lines take as long as a short call
+                    set_exception(ctypes.c_ulong(self.target), None)
                     time.sleep(0)  # an interrupt that has come already is raised here
+                    ended = True
+                    if threading.get_ident() == self.target:
+                        set_exception(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
+                        time.sleep(0)
                 return
             except TooLong:
                 continue

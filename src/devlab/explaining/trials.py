@@ -23,6 +23,7 @@ from devlab.explaining.candidates import candidates_of
 from devlab.explaining.frames import Scope, own_nodes, parameters, scopes_of
 from devlab.explaining.report import cause_of
 from devlab.panel import notebook_shell
+from devlab.shell import Shell
 from devlab.sim import events, following, reset, rule, rules
 
 LIMIT = 10.0  # seconds by the clock
@@ -142,20 +143,6 @@ def _names(tree: ast.AST) -> tuple[set, set, set]:
     return {n.id for n in names if isinstance(n.ctx, ast.Load)}, given, used
 
 
-class _Shell:
-    """What a cell's magic commands are turned into: those that only measure run their code."""
-
-    def __init__(self, names: dict):
-        self.names = names
-
-    def __getattr__(self, command: str) -> object:
-        def call(name: str = "", *rest: str, **_: object) -> None:
-            if command.startswith("run_") and name in ("time", "timeit", "prun", "capture"):
-                exec(rest[-1], self.names)
-
-        return call
-
-
 def run(trial: Trial) -> dict:
     """Run a trial in this process, which must be the trial's own and walled in: what came of it."""
     _inside[:] = [True]
@@ -183,7 +170,7 @@ def run(trial: Trial) -> dict:
     if trial.function:  # what a script does where it is the program is not asked for
         module.__name__ = f"tried_{trial.name.strip('_')}"
     sys.path.insert(0, os.path.dirname(os.path.abspath(module.__file__)))
-    module.__dict__.update(get_ipython=lambda: _Shell(vars(module)), display=lambda *args, **kwargs: None)
+    Shell(module)
     ops, counts, met = Counter(), Counter(), set()
 
     def meter(event: tuple) -> None:

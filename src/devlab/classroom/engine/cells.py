@@ -7,8 +7,8 @@ import symtable
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.engine.shell import Shell, python_of
 from devlab.classroom.handout import CHECKED, Handout, grade_facts, grade_id_of, without_checks
+from devlab.shell import Shell, python_of
 
 # Code that may set any name, without the name in its text.
 _EVERYTHING = re.compile(

@@ -23,7 +23,6 @@ from devlab.classroom.engine.worker import Ready, begin_randomly, work
 from devlab.classroom.results import row_passed
 from devlab.sim import allow_after_fork
 
-CLAIM = (False, False, [])
 PATIENCE = 30  # seconds for the replay of one submission
 
 
@@ -59,24 +58,31 @@ class Checker:
         skipped the row, though this machine judged the reference.
         """
         exercise, found = find(name), {"confirmed": [], "refuted": [], "unread": []}
-        claims, calls = verdict["rows"], _read_transcript(verdict.get("calls"))
-        for row, (label, marks) in zip(exercise.rows, claims, strict=True):
-            here = [
-                (position, device)
-                for position, (one, device) in enumerate(places(exercise, self.devices))
+        calls, spots = _read_transcript(verdict.get("calls")), places(exercise, self.devices)
+        for row, (label, marks) in zip(exercise.rows, verdict["rows"], strict=True):
+            said = {
+                self._judge(exercise, row, device, marks, position, calls[position : position + 1])
+                for position, (one, device) in enumerate(spots)
                 if one is row
-            ]
-            if any(marks.get(str(device)) == "skipped" and self._facts(name, at)[0] for at, device in here):
-                found["unread"].append(label)
-            elif row_passed(marks):
-                said = {
-                    self._again(exercise, row, device, position, calls[position : position + 1])
-                    for position, device in here
-                }
-                worst = next((word for word in ("refuted", "unread") if word in said), "confirmed")
-                if worst in said and (worst != "confirmed" or len(said) == 1):
-                    found[worst].append(label)
+            }
+            worst = next((word for word in ("refuted", "unread") if word in said), "confirmed")
+            if worst in said and (worst != "confirmed" or len(said) == 1):
+                found[worst].append(label)
         return found
+
+    def _judge(self, exercise, row, device, marks: dict, position: int, calls: list) -> str:
+        known = self.known.get(exercise.name)
+        able, more, reference = known[position] if known else (False, False, [])
+        if able and marks.get(str(device)) == "skipped":
+            return "unread"
+        if not able or not row_passed(marks):
+            return "a claim"
+        calls = calls[0] if calls and isinstance(calls[0], list) else []
+        if calls != reference:
+            said, _ = judge_again(exercise, row, device, self.devices, self.seed, calls)
+            if said != "passes":
+                return "refuted" if said == "fails" else said
+        return "a claim" if more else "confirmed"
 
     def answer(self, claims: dict[str, dict]) -> dict[str, dict]:
         """Return what `check` says of verdicts by exercise; a child reads what is not the reference's."""
@@ -91,20 +97,6 @@ class Checker:
                 lambda: {name: self.check(name, one) for name, one in rest.items()}, PATIENCE
             )
         return said
-
-    def _facts(self, name: str, position: int) -> tuple[bool, bool, list]:
-        return self.known[name][position] if name in self.known else CLAIM
-
-    def _again(self, exercise, row, device, position: int, kept: list) -> str:
-        able, more, reference = self._facts(exercise.name, position)
-        if not able:
-            return "a claim"
-        kept = kept[0] if kept and isinstance(kept[0], list) else []
-        if kept != reference:
-            said, _ = judge_again(exercise, row, device, self.devices, self.seed, kept)
-            if said != "passes":
-                return "refuted" if said == "fails" else said
-        return "a claim" if more else "confirmed"
 
 
 def _read_transcript(calls: object) -> list:

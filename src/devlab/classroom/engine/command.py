@@ -2,14 +2,13 @@
 
 import argparse
 import contextlib
-import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -87,16 +86,16 @@ def end_like_ctrl_c() -> Iterator[None]:
 
 
 def write(graded: Iterator[Record], out: Path, total: int) -> None:
-    """Add records to a file, a line each, as they come, and show them; `total` says how many will come."""
+    """Add records to a file, a line each, as they come, and print a line; `total` says how many will come."""
     out.parent.mkdir(parents=True, exist_ok=True)
     # A line that an interrupted run left unfinished must not swallow the next line.
     torn = out.exists() and out.stat().st_size > 0 and not out.read_bytes().endswith(b"\n")
-    with contextlib.closing(graded), out.open("a", encoding="utf-8") as stream, show_lines(total) as show:
+    with contextlib.closing(graded), out.open("a", encoding="utf-8") as stream:
         stream.write("\n" if torn else "")
-        for one in graded:
+        for number, one in enumerate(graded, start=1):
             stream.write(one.line() + "\n")
             stream.flush()
-            show(line(one))
+            print(f"{number:{len(str(total))}}/{total}  {printable(line(one))}", flush=True)
 
 
 def line(one: Record) -> str:
@@ -131,46 +130,6 @@ def summary(records: list[Record]) -> str:
 def _stop(words: str, status: int = 1) -> int:
     print(words, file=sys.stderr)
     return status
-
-
-@contextlib.contextmanager
-def show_lines(total: int) -> Iterator[Callable[[str], None]]:
-    """Yield the function that shows a submission's line; `total` is how many there will be.
-
-    The bar needs a terminal and rich; without them the lines come alone, each with its number.
-
-    >>> with show_lines(12) as show:
-    ...     show("anna, 05_buffers: 3 of 34")
-     1/12  anna, 05_buffers: 3 of 34
-    """
-    numbers = itertools.count(1)
-
-    def number_line(text: str) -> str:
-        return f"{next(numbers):{len(str(total))}}/{total}  {printable(text)}"
-
-    bar = _bar() if sys.stdout.isatty() else None
-    if bar is None:
-        yield lambda text: print(number_line(text), flush=True)
-        return
-    from rich.text import Text  # a name in [brackets] is no style
-
-    with bar:
-        task = bar.add_task("", total=total)
-
-        def show(text: str) -> None:
-            bar.console.print(Text(number_line(text)), soft_wrap=True)
-            bar.advance(task)
-
-        yield show
-
-
-def _bar():
-    try:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-        from rich.progress import TimeRemainingColumn as TimeLeft
-    except ImportError:
-        return None
-    return Progress(BarColumn(None), MofNCompleteColumn(), TimeElapsedColumn(), "left", TimeLeft())
 
 
 PATIENCE = "30s"  # for a scheduler to answer

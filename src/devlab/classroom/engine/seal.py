@@ -11,7 +11,6 @@ from operator import is_
 
 import torch
 
-from devlab.checks import pretend
 from devlab.checks.exercise import Exercise
 from devlab.checks.expect import Mismatch
 
@@ -22,7 +21,7 @@ CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # What devlab has of these is put back before each exercise alone.
 OWN = ("devlab.learner", "devlab.devices", "devlab.sim", "devlab.watching", "devlab.explaining")
-OWN += ("devlab.classroom.engine",)
+OWN += ("devlab.classroom.engine", "devlab.shell")
 # Rows put counters in the place of these two methods of a tensor; torch.Storage follows the default dtype.
 COUNTED, MOVES = frozenset({"apply_", "map_"}), frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
@@ -234,22 +233,15 @@ def _all_classes() -> set[type]:
 
 
 def refuse_rewriting(functions: Iterable[Callable]) -> None:
-    """Refuse, for good, new code and new defaults for functions; audit hooks stay until the process ends."""
-    watched, kept = REWRITES, frozenset(map(id, functions))
-    # A row that pretends another machine has PyTorch's questions about devices answer something else.
-    pretending, asked = inspect.unwrap(pretend.exchange_answer).__code__, _questions()
-    frame_of = sys._getframe
+    """Refuse, for good, new code and new defaults for functions; audit hooks stay until the process ends.
 
-    def hook(event: str, facts: tuple) -> None:
-        if event not in watched or id(facts[0]) not in kept:
-            return
-        if not (id(facts[0]) in asked and frame_of(1).f_code is pretending):
+    Functions about devices are left out: a row that pretends another machine has them answer something else.
+    """
+    asked = (inspect.unwrap(one) for module in ASKED for one in vars(module).values() if callable(one))
+    kept = frozenset(map(id, functions)).difference(map(id, asked))
+
+    def hook(event: str, facts: tuple, watched=REWRITES) -> None:
+        if event in watched and id(facts[0]) in kept:
             raise RuntimeError("what judges a submission stays as it is while it is graded")
 
     sys.addaudithook(hook)
-
-
-def _questions() -> frozenset[int]:
-    """Return PyTorch's functions about devices, by identity."""
-    found = (inspect.unwrap(one) for module in ASKED for one in vars(module).values() if callable(one))
-    return frozenset(id(one) for one in found if isinstance(one, types.FunctionType))

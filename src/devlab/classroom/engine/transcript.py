@@ -1,16 +1,16 @@
 """The transcript of what a student's code returned, call by call, and its replay.
 
-A value is written as JSON that says its kind: numbers, text and containers as they are, tensors and arrays by
-dtype, shape, strides, device and bytes. A result that is an argument, or a view of an argument, is written as
-that, and is so again in a replay. Any other value is opaque: only its type is named, and it cannot be put
-back. A tensor's graph is not written: the tensor comes back as a leaf.
+A value is written as JSON that says its kind: numbers, text and containers as they are, tensors by dtype,
+shape, strides, device and bytes, arrays as the tensors of their numbers. What is of a class of its own comes
+back as the kind of Python's that it is. A result that is an argument is written as that, and is the argument
+of a replay. Any other value is opaque: only its type is named, and it cannot be put back. Of a tensor's graph
+and of memory that it shares nothing is written.
 """
 
 import base64
 import builtins
 import contextlib
 import json
-import math
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from unittest import mock
@@ -28,8 +28,7 @@ from devlab.checks.values import is_simulated
 from devlab.sim.data import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
-WIDEST = 1 << 24  # elements that may lie from a tensor's first to its last
-CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": torch.Size}
+CONTAINERS = {"Size": torch.Size, "list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 DTYPES = {str(one): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}  # quicker than str(dtype)
 
@@ -53,41 +52,40 @@ class Opaque:
     __hash__ = __index__ = __int__ = __add__ = __radd__ = __mul__ = __rmul__ = __lt__ = __gt__ = __bool__
 
 
-def write(value: object, given: list | None = None) -> list:
-    """Return a value as plain data for `as_json`; `given` holds what it may be or share memory with.
+def write(value: object, given: Sequence = ()) -> list:
+    """Return a value as plain data for `as_json`; `given` holds what it may be.
 
     >>> write((1, "a"))
     ['tuple', [['is', 1], ['is', 'a']]]
     >>> write(len)
     ['opaque', 'builtin_function_or_method']
     """
-    kind = type(value)
-    if value is None or kind is bool or (kind is int and value.bit_length() < 1000):
+    kind = type(value)  # and not `isinstance`, which asks a student's object what it is
+    if issubclass(kind, numpy.generic):
+        value = value.item()
+        kind = type(value)
+    if value is None or kind is bool or (issubclass(kind, int) and int.bit_length(value) < 1000):
         return ["is", value]
-    for place, one in enumerate(given or ()):
+    for place, one in enumerate(given):
         if one is value:
             return ["given", place]
-    if kind is str:
+    if kind in (torch.Tensor, torch.nn.Parameter):
+        return _write_tensor(value)
+    if issubclass(kind, str):
         return ["is", value]
-    if kind in (float, complex):
-        return [kind.__name__, repr(value)]
-    if kind is bytes:
-        return ["bytes", base64.b64encode(value)]
+    for base in (float, complex):
+        if issubclass(kind, base):
+            return [base.__name__, base.__repr__(value)]
     if kind in (torch.device, torch.dtype):
         return [kind.__name__, str(value)]
-    if kind in (torch.Tensor, torch.nn.Parameter):
-        return _tensor(value, given or ())
-    if isinstance(value, numpy.generic) or kind is numpy.ndarray:
-        return _array(value, given or ())
-    if kind is dict:
-        return ["dict", [[write(key, given), write(one, given)] for key, one in value.items()]]
-    if kind.__name__ in CONTAINERS and kind is CONTAINERS[kind.__name__]:
-        return [kind.__name__, [write(one, given) for one in value]]
-    for place, one in enumerate(given or ()):
-        # A container of the caller's own kind, such as a namedtuple.
-        if type(one) is kind and isinstance(value, tuple | dict):
-            items = list(value.items()) if isinstance(value, dict) else list(value)
-            return ["kind of", place, [write(item, given) for item in items]]
+    if issubclass(kind, dict):
+        return ["dict", [[write(key, given), write(one, given)] for key, one in dict.items(value)]]
+    for name, base in CONTAINERS.items():
+        if issubclass(kind, base):
+            return [name, [write(one, given) for one in base.__iter__(value)]]
+    if issubclass(kind, numpy.ndarray):
+        with contextlib.suppress(TypeError, ValueError):  # numbers that no tensor holds
+            return ["array", _write_tensor(torch.from_numpy(value.copy()))]
     return ["opaque", kind.__name__]
 
 
@@ -96,7 +94,7 @@ def as_json(written: object) -> str:
     return json.dumps(written, default=bytes.decode)
 
 
-def read(data: list, given: list | None = None) -> object:
+def read(data: list, given: Sequence = ()) -> object:
     """Return the value that was written; raises ValueError where the data is no such thing.
 
     >>> read(write({"x": [1.5, None]}))
@@ -109,25 +107,18 @@ def read(data: list, given: list | None = None) -> object:
         return given[facts[0]]
     if kind in ("float", "complex"):
         return getattr(builtins, kind)(facts[0])
-    if kind == "bytes":
-        return base64.b64decode(facts[0])
     if kind == "device":
         return torch.device(facts[0])
     if kind == "dtype":
         return DTYPES[facts[0]]
     if kind == "tensor":
-        return _make_tensor(*facts)
-    if kind == "view":
-        return _make_view(given, *facts)
-    if kind in ("array", "number"):
-        return _make_array(kind, *facts)
+        return _read_tensor(*facts)
+    if kind == "array":
+        return read(facts[0]).numpy()
     if kind == "dict":
         return {read(key, given): read(one, given) for key, one in facts[0]}
     if kind in CONTAINERS:
         return CONTAINERS[kind]([read(one, given) for one in facts[0]])
-    if kind == "kind of":
-        wanted, items = type(given[facts[0]]), [read(one, given) for one in facts[1]]
-        return wanted(*items) if hasattr(wanted, "_fields") else wanted(items)
     if kind == "opaque":
         return Opaque()
     raise ValueError(f"{kind!r} is nothing that is written")
@@ -151,114 +142,41 @@ def inside(value: object, found: list | None = None) -> list:
     return found
 
 
-def _tensor(value: torch.Tensor, given: list) -> list:
-    if value.layout is not torch.strided or value.is_quantized:
+def _write_tensor(value: torch.Tensor) -> list:
+    if value.layout is not torch.strided or value.is_quantized or value.is_meta:
         return ["opaque", "Tensor"]
-    lazy = value.is_conj() or value.is_neg()
-    device, shape, stride = value.device, list(value.shape), list(value.stride())
-    memory = 0 if value.is_meta else value.untyped_storage().data_ptr()
-    for place, one in enumerate(given):
-        if type(one) is torch.Tensor and memory and one.device == device:
-            if one.untyped_storage().data_ptr() == memory:
-                if lazy:  # a view that says otherwise how the argument's memory is read
-                    return ["opaque", "Tensor"]
-                offset = value.storage_offset()
-                return ["view", place, NAMES[value.dtype], shape, stride, offset, value.requires_grad]
-        elif (
-            type(one) is numpy.ndarray
-            and _has_numpy(value)
-            and numpy.may_share_memory(one, value.detach().numpy())
-        ):
-            return ["opaque", "Tensor"]
-    data, on_cpu = b"", value.is_cpu
-    if memory:
+    stride, data = list(value.stride()), b""
+    if value.numel():
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
         flat = on_host(value) if is_simulated(value) else value.detach()
-        if lazy:
-            flat = flat.resolve_conj().resolve_neg()
-            stride = list(flat.stride())
-        if not (flat.is_cpu and flat.dtype in NUMPYS and flat.is_contiguous()):
-            # Where memory lies between the elements, it is none of the result.
-            span = _span(shape, stride)
-            flat = flat.as_strided((span,), (1,)) if span <= flat.numel() else flat.contiguous().flatten()
-            flat = flat.cpu().view(torch.uint8)
+        span = _span(flat.shape, stride)
+        # What is read otherwise than it lies, or reaches far, is written in order.
+        if value.is_conj() or value.is_neg() or span * value.element_size() > MOST:
+            flat = flat.resolve_conj().resolve_neg().contiguous()
+            stride, span = list(flat.stride()), flat.numel()
+        flat = flat.as_strided((span,), (1,)).cpu().view(torch.uint8)
         data = b2a_base64(flat.numpy(), newline=False)
-    facts = [NAMES[value.dtype], shape, stride, str(device), value.requires_grad]
-    return ["tensor", *facts, on_cpu and value.is_pinned(), type(value).__name__, data]
+    facts = [NAMES[value.dtype], list(value.shape), stride, str(value.device), value.requires_grad]
+    return ["tensor", *facts, value.is_cpu and value.is_pinned(), type(value).__name__, data]
 
 
-def _span(shape: list[int], stride: list[int]) -> int:
+def _span(shape: Sequence[int], stride: Sequence[int]) -> int:
     """Return how many elements lie from a tensor's first to its last."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
 
 
-def _make_tensor(
+def _read_tensor(
     dtype: str, shape: list, stride: list, device: str, grad: bool, pinned: bool, name: str, data: str
 ) -> torch.Tensor:
-    if device == "meta":
-        made = torch.empty_strided(shape, stride, dtype=DTYPES[dtype], device="meta")
-    else:
-        if min([*shape, *stride, 0]) < 0:
-            raise ValueError("no tensor has such a shape")
-        flat = torch.frombuffer(bytearray(base64.b64decode(data)) or bytearray(8), dtype=DTYPES[dtype])
-        span, count = _span(shape, stride), math.prod(shape)
-        if min(span, count) > len(flat):
-            raise ValueError("there is less data than the tensor's shape says")
-        if span > WIDEST:
-            raise Impossible("a tensor that reaches so far")
-        if span > count:
-            elements, flat = flat[:count].view(shape), flat.new_zeros(span)
-            flat.as_strided(shape, stride).copy_(elements)
-        flat = flat[:span].pin_memory() if pinned else flat[:span].clone()
-        made = (flat if device == "cpu" else flat.to(device)).as_strided(shape, stride)
+    flat = torch.frombuffer(bytearray(base64.b64decode(data)) or bytearray(8), dtype=DTYPES[dtype])
+    if not 0 <= _span(shape, stride) <= len(flat) or min([*shape, *stride, 0]) < 0:
+        raise ValueError("there is less data than the tensor's shape says")
+    made = flat.pin_memory() if pinned else flat.clone()
+    made = (made if device == "cpu" else made.to(device)).as_strided(shape, stride)
     made = torch.nn.Parameter(made, grad) if name == "Parameter" else made
     return made.requires_grad_() if grad else made
-
-
-def _make_view(given: list, place: int, dtype: str, shape: list, stride: list, offset: int, grad: bool):
-    base = given[place].detach()
-    if str(base.dtype) != dtype:
-        base = base.as_strided((base.untyped_storage().nbytes() // base.element_size(),), (1,), 0)
-        base = base.view(DTYPES[dtype])
-    made = base.as_strided(shape, stride, offset)
-    return made.requires_grad_() if grad else made
-
-
-def _array(value, given: list) -> list:
-    name = "array" if isinstance(value, numpy.ndarray) else "number"
-    shared = name == "array" and any(
-        numpy.may_share_memory(value, one if isinstance(one, numpy.ndarray) else one.detach().numpy())
-        for one in given
-        if isinstance(one, numpy.ndarray) or _has_numpy(one)
-    )
-    if value.dtype.hasobject or shared:
-        return ["opaque", "ndarray"]
-    data = base64.b64encode(value.tobytes())
-    return [name, value.dtype.str, list(value.shape), list(value.strides), bool(value.flags.writeable), data]
-
-
-# NumPy compares memory by its bounds: exact answers can take forever.
-def _has_numpy(value: object) -> bool:
-    return type(value) is torch.Tensor and value.is_cpu and value.dtype in NUMPYS
-
-
-NUMPYS = frozenset(
-    {torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8}
-)
-NUMPYS |= {torch.uint8, torch.bool}
-
-
-def _make_array(name: str, dtype: str, shape: list, strides: list, writeable: bool, data: str):
-    made = numpy.frombuffer(bytearray(base64.b64decode(data)), dtype=numpy.dtype(dtype)).reshape(shape)
-    if list(made.strides) != strides and made.size:
-        # The axes lie in memory in the same order and direction as they did, without what lay between.
-        order = sorted(range(made.ndim), key=lambda axis: -abs(strides[axis]))
-        turned = tuple(slice(None, None, -1 if step < 0 else 1) for step in strides)
-        made = made[turned].transpose(order).copy().transpose(numpy.argsort(order))[turned]
-    made.flags.writeable = writeable
-    return made if name == "array" else made[()]
 
 
 def write_error(error: BaseException) -> list[str]:
@@ -325,10 +243,10 @@ class Recorder(Caller):
             raise
         entry["gave"] = self._write(result, inside(args) if changes else given)
         if changes:
-            entry["left"] = self._write(args, None)
+            entry["left"] = self._write(args)
         return result
 
-    def _write(self, value: object, given: list | None) -> list:
+    def _write(self, value: object, given: Sequence = ()) -> list:
         if self.left <= 0:
             return ["opaque", "more than is kept"]
         written = write(value, given)
@@ -367,10 +285,9 @@ class Tape(Caller):
             raise Differs
         given = inside(args)
         self.blind |= any(callable(one) and not isinstance(one, torch.nn.Module) for one in given)
-        if log is not None:
-            self.watched = True
-            with log:  # the log stays empty
-                pass
+        self.watched |= log is not None
+        with log or contextlib.nullcontext():  # the log stays empty
+            pass
         try:
             return self._again(self.calls.pop(0), args, given, label, changes)
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as wrong:
@@ -441,17 +358,10 @@ def _stand_in(exercise: Exercise) -> Callable:
 
 def _change(given: object, left: object) -> None:
     """Make arguments what they were after the call; raises Impossible where that is not to be had."""
-    if isinstance(left, Opaque):
-        raise Impossible("an argument")
-    if isinstance(given, torch.Tensor):
-        if given.shape != left.shape:
-            raise Impossible("a tensor of another shape")
+    if isinstance(given, torch.Tensor) and given.shape == left.shape:
         given.detach().copy_(left)
-    elif isinstance(given, list | tuple) and len(given) == len(left):
-        for one, other in zip(given, left, strict=True):
-            _change(one, other)
-    elif isinstance(given, dict) and given.keys() == left.keys():
-        for key, one in given.items():
-            _change(one, left[key])
+    elif isinstance(given, list | tuple | dict) and len(given) == len(left):
+        for key in given if isinstance(given, dict) else range(len(given)):
+            _change(given[key], left[key])
     elif type(given) is not type(left) or given != left:
         raise Impossible("an argument")

@@ -21,9 +21,9 @@ from devlab.checks.settings import seed_generators
 from devlab.checks.trial import Caller
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.seal import Seal, refuse_rewriting
-from devlab.classroom.engine.shell import Shell
 from devlab.classroom.engine.transcript import Recorder
 from devlab.explaining import births
+from devlab.shell import Shell
 
 MOST_NAMES = 20  # of what was exchanged, that a worker tells
 TEXT = 4000  # characters of a headline or a detail: a worker sends no more, and a record keeps no more

@@ -1,4 +1,4 @@
-"""How a cell is run: as in IPython, whose magics, commands and values mean here what they mean there.
+"""Runs a cell as IPython does: its magics, commands and values mean here what they mean there.
 
 The rules of the text are those of IPython.core.inputtransformer2. A test holds them to IPython's own.
 """
@@ -132,8 +132,8 @@ class Shell:
     True
     """
 
-    def __init__(self):
-        self.notebook = types.ModuleType("__main__")
+    def __init__(self, notebook: types.ModuleType | None = None):
+        self.notebook = notebook or types.ModuleType("__main__")
         self.user_ns = vars(self.notebook)
         self.user_ns |= {"get_ipython": lambda: self, "display": lambda *_, **__: None}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -147,10 +147,12 @@ class Shell:
 
     def getoutput(self, command: str) -> Lines:
         """Run a command and return the lines that it printed."""
-        done = subprocess.run(
-            self._expand(command), shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-        )
-        return Lines(done.stdout.decode(errors="replace").splitlines())
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        try:
+            said = subprocess.run(self._expand(command), shell=True, check=False, **both).stdout
+        except OSError as problem:  # walls may refuse programs, and IPython raises for no command
+            said = str(problem).encode()
+        return Lines(said.decode(errors="replace").splitlines())
 
     def run_line_magic(self, name: str, line: str, *_: object) -> object:
         """Do what a magic in a line does, and return its value."""
