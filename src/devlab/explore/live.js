@@ -34,6 +34,7 @@ class Drawn {
     this.group.addEventListener("pointerenter", () => picture.point(this));
     this.group.addEventListener("pointerleave", () => picture.point(null));
     this.group.addEventListener("click", () => this.click());
+    this.group.addEventListener("dblclick", () => this.write());
     this.group.addEventListener("pointerdown", event => picture.grab(this, event));
   }
 
@@ -42,8 +43,8 @@ class Drawn {
     this.over = null;
     this["draw" + shape.kind](shape);
     this.group.style.opacity = shape.faint ? FAINT : 1;
-    this.group.classList.toggle("asks", Boolean(shape.asks || shape.stops));
-    const role = shape.asks || shape.stops ? "button" : shape.says ? "img" : "presentation";
+    this.group.classList.toggle("asks", Boolean(shape.asks || shape.stops || shape.writes));
+    const role = shape.asks || shape.stops || shape.writes ? "button" : shape.says ? "img" : "presentation";
     this.group.setAttribute("role", role);
     this.group.style.pointerEvents = role === "presentation" ? "none" : "all";
     if (shape.says) this.group.setAttribute("aria-label", shape.says);
@@ -119,9 +120,36 @@ class Drawn {
     if (goes < 2) this.group.style.visibility = share >= begin && share < goes ? "visible" : "hidden";
   }
 
+  // Let the reader write in the place of a line: Enter asks for what was written, Escape leaves it as it was.
+  write() {
+    if (!this.shape.writes) return;
+    const { frame, ask } = this.picture;
+    const [field, lines, number] = this.shape.writes;
+    const input = made("input", { class: "line", "aria-label": `line ${number + 1}` }, frame);
+    const [box, whole] = [this.group.getBoundingClientRect(), frame.getBoundingClientRect()];
+    input.value = lines[number] ?? "";
+    input.style.left = box.left - whole.left + "px";
+    input.style.top = box.top - whole.top - 5 + "px";
+    const end = asks => {
+      const wanted = asks && input.value !== (lines[number] ?? "");
+      if (!input.isConnected) return;
+      input.remove();
+      this.group.focus();
+      if (wanted) ask({ set: { [field]: Object.assign([...lines], { [number]: input.value }) } });
+    };
+    input.addEventListener("blur", () => end(true));
+    input.addEventListener("keydown", event => {
+      event.stopPropagation();
+      if (event.key === "Enter" || event.key === "Escape") end(event.key === "Enter");
+    });
+    input.focus();
+    input.select();
+  }
+
   click() {
     if (this.dragged) this.dragged = false;
     else if (this.shape.asks) this.picture.ask(this.shape.asks);
+    else this.write();
   }
 
   // The stop that lies nearest to a place; along stops, the height of the pointer does not matter.
@@ -141,6 +169,10 @@ class Drawn {
     }
     if (event.key === "Escape" && this.over) {
       this.carry(null);
+      return true;
+    }
+    if (event.key === "F2" && this.shape.writes) {
+      this.write();
       return true;
     }
     if (event.key === "Enter" || event.key === " ") {

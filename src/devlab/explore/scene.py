@@ -72,7 +72,11 @@ class Box(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Shape):
-    """One line of text: `x` and `y` are the anchor and the middle of its height."""
+    """One line of text: `x` and `y` are the anchor and the middle of its height.
+
+    A reader can write another text in the place of words that have `writes`: a field, all its lines, and
+    which of them this is, from 0; a number behind the last adds a line.
+    """
 
     x: float
     y: float
@@ -83,6 +87,7 @@ class Words(Shape):
     mono: bool = False
     quiet: bool = False
     colour: str = INK
+    writes: tuple[str, tuple[str, ...], int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
