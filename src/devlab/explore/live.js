@@ -34,7 +34,6 @@ class Drawn {
     this.group.addEventListener("pointerenter", () => picture.point(this));
     this.group.addEventListener("pointerleave", () => picture.point(null));
     this.group.addEventListener("click", () => this.click());
-    this.group.addEventListener("dblclick", () => this.write());
     this.group.addEventListener("pointerdown", event => picture.grab(this, event));
   }
 
@@ -105,7 +104,7 @@ class Drawn {
     const { during, comes, goes = 2, flows, kind, wide } = this.shape;
     if (!during) return;
     const [begin, end] = during;
-    const done = Math.min(1, Math.max(0, (share - begin) / Math.max(end - begin, 1e-6)));
+    const done = share >= end ? 1 : Math.max(0, (share - begin) / Math.max(end - begin, 1e-6));
     if (flows) this.parts[0].style.strokeDashoffset = -flows * done;
     if (comes) {
       const [x, y] = this.at;
@@ -232,6 +231,7 @@ class Picture {
     });
     this.svg.addEventListener("keydown", event => this.key(event));
     this.svg.addEventListener("pointerdown", event => this.reachFor(event));
+    this.svg.addEventListener("dblclick", () => this.pressed?.write()); // the picture has the pointer, not the shape
     this.svg.addEventListener("pointermove", event => this.drag(event));
     this.svg.addEventListener("transitionend", () => this.look());
     this.svg.addEventListener("pointerup", event => this.drop(event));
@@ -332,6 +332,7 @@ class Picture {
   }
 
   grab(drawn, event, from = this.at(event)) {
+    this.pressed = drawn;
     if (!drawn.shape.stops || event.button) return;
     this.held = { drawn, from, shift: drawn.at.map((one, axis) => one - from[axis]), moved: false };
     this.svg.setPointerCapture(event.pointerId);

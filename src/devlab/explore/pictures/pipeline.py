@@ -283,7 +283,7 @@ def draw(state: State) -> Scene:
 
 
 def _draw_batch(chart: Chart, state: State, fills: dict[str, str]) -> None:
-    """Draw the time of one batch: what its longest step needs, and the rest, which a better loop would save."""
+    """Draw the time of one batch: what its longest step needs, and what a better loop would save."""
     each, (floor, lane) = state.lanes.total / state.batches, state.floor
     says = (
         f"no order of the steps brings a batch in less than {duration(floor)}: so long is its step “{lane}”"

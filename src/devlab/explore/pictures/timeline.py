@@ -362,8 +362,8 @@ def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
         own = [(number, span) for kind, one, number, span in parts if (kind, one) == (HOST, row)]
         chart.words(
             f"line {key}", x, y, f"{row:>2}  {statement}", mono=True, faint=row > state.reached,
-            says=f"line {row}, {statement}: a click plays the program up to here"
-            + (", a double click or F2 lets you write; drag it to another place" if stops else ""),
+            says=f"line {row}: click to play up to here"
+            + (", double-click (or F2) to write, drag to move" if stops else ""),
             asks={"set": {"shown": row}}, stops=tuple(stops), writes=(field, written, at) if stops else None,
         )  # fmt: skip
         x += INDENT
