@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from devlab.explore.scene import Box, Scene, Shape
+from devlab.explore.scene import Box, Path, Scene, Shape
 from devlab.explore.still import svg
 from factory.gallery import open_explorer
 
@@ -21,7 +21,7 @@ def make_picture() -> str:
 def move_scene(scene: Scene, spoken: str) -> str:
     """Return the SVG of a scene whose shapes come about as `live.js` plays them, followed by a rest."""
     ElementTree.register_namespace("", SVG)
-    root = ElementTree.fromstring(svg(scene, spoken))
+    root = ElementTree.fromstring(svg(scene, spoken, gone=True))
     groups = {group.get("id"): group for group in root.iter(f"{{{SVG}}}g")}
     for shape in scene.shapes:
         if shape.during:
@@ -39,6 +39,10 @@ def _play(group: ElementTree.Element, shape: Shape, seconds: float) -> None:
         for rect in group.iter(f"{{{SVG}}}rect"):
             wide = rect.get("width")
             _animate(rect, "width", f"0;0;{wide};{wide}", (0, begin, end, 1), seconds)
+    elif isinstance(shape, Path) and shape.flows:
+        goes = f"0;0;{-shape.flows:g};{-shape.flows:g}"
+        _animate(group[0], "stroke-dashoffset", goes, (0, begin, end, 1), seconds)
+        _animate(group, "visibility", "visible;hidden", (0, end), seconds, calcMode="discrete")
     else:
         _animate(group, "visibility", "hidden;visible", (0, begin), seconds, calcMode="discrete")
 

@@ -264,11 +264,32 @@ def test_undo_goes_back_one_deed_and_start_empty_to_none():
     before = explorer.state
     explorer.press("Empty the cache")
     explorer.press("Undo")
-    assert explorer.state == before
+    assert explorer.state.past == before.past
+    assert explorer.state.memory == before.memory
     explorer.press("Start empty")
     assert explorer.state.memory.reserved == 0
     with pytest.raises(Refused, match="can do nothing"):
         explorer.press("Undo")
+
+
+def test_the_story_has_an_axis_of_time_on_which_the_moment_is_dragged():
+    """Allocated and reserved after each step, on the device's scale; a new step forgets what came later."""
+    explorer = allocator.explorer()
+    drawn = {shape.id: shape for shape in explorer.scene.shapes}
+    heights = [y for _, y in drawn["allocated in time"].points][:-2:2]
+    unit = (allocator.LOW - allocator.PEAK) / 64
+    amounts = [*range(0, 60, 6), 24]  # MiB
+    assert [(allocator.LOW - y) / unit for y in heights] == pytest.approx(amounts, abs=0.2)
+    moment = drawn["moment"]
+    assert moment.stops[3].says == "after 3 steps: 18 MiB allocated, 20 MiB reserved"
+    explorer.set(**moment.stops[3].asks["set"])
+    assert [name for name, _ in explorer.state.memory.living] == ["A", "B", "C"]
+    assert "3 of 10" in texts(explorer.scene)
+    explorer.set(told=10)
+    assert explorer.state.memory == allocator.State().memory
+    explorer.set(told=3)
+    explorer.press("Empty the cache")
+    assert len(explorer.state.deeds) == 4
 
 
 def test_sixteen_tensors_are_the_most():

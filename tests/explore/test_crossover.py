@@ -19,8 +19,6 @@ from devlab.explore.pictures.crossover import (
     Found,
     State,
     Took,
-    describe,
-    draw,
     exactly,
     times,
 )
@@ -40,8 +38,63 @@ def simulated():
 
 @pytest.fixture
 def explorer():
-    """Return the explorer, opened nowhere."""
-    return crossover.explorer()
+    """Return the explorer, opened nowhere, after the guess that the crossing is at 128."""
+    explorer = crossover.explorer()
+    look(explorer, looked_at=128)
+    return explorer
+
+
+def look(explorer, **values) -> None:
+    """Set something, and guess where a guess is asked for."""
+    explorer.set(**values)
+    if explorer.state.asks:
+        explorer.press(crossover.SHOW)
+
+
+def draw(state: State):
+    """Return the scene of a state after the guess."""
+    return crossover.draw(state.guessed() if state.asks else state)
+
+
+def describe(state: State) -> str:
+    """Return the words for a state after the guess."""
+    return crossover.describe(state.guessed() if state.asks else state)
+
+
+def test_the_crossing_is_guessed_before_the_times_are_shown():
+    """Once for an operation and its data; the guess stays in the picture, and is said."""
+    explorer = crossover.explorer()
+    for change in ({}, {"data": COMES}, {"operation": "x + 1"}):
+        explorer.set(**change)
+        assert explorer.scene.caption == crossover.ASK
+        assert not [one for one in explorer.scene.shapes if one.id.startswith(("curve", "cpu", "crossing"))]
+        assert faults(explorer.scene) == []
+        handle = shape(explorer.scene, "handle")
+        assert not any("takes" in stop.says for stop in handle.stops)
+        explorer.set(**handle.stops[8].asks["set"])
+        explorer.press(crossover.SHOW)
+        assert explorer.scene.caption.endswith("; you said n = 128.")
+        explorer.set(looked_at=16, dtype="float16")
+        assert explorer.scene.caption.endswith("; you said n = 128.")
+        explorer.set(dtype="float32")
+        assert shape(explorer.scene, "guess").points[0][0] == handle.stops[8].x
+    explorer.set(operation="x @ x", data=STAYS)
+    assert not explorer.state.asks
+
+
+def test_what_is_noise_is_said_with_an_offer_to_measure_again(explorer):
+    """A spread wider than a third, or a larger size that took clearly less."""
+    sides = explorer.state.sides
+
+    def caption(change: dict[int, Took]) -> str:
+        quiet = {side: around(1e-6 * (1 + (side / 64) ** 3), 1.01) for side in sides}
+        found = tuple(Found(("cpu", "x @ x", "float32", STAYS), *one) for one in (quiet | change).items())
+        return draw(replace(explorer.state, found=found)).caption
+
+    assert "noise" not in caption({})
+    assert "The times at n = 64 are noise, for something" in caption({64: Took(2e-6, 1.9e-6, 2.7e-6)})
+    assert "n = 181 are noise" in caption({181: around(9e-5, 1.01)})
+    assert caption({side: Took(1e-6, 0.9e-6, 1.4e-6) for side in sides[:5]}).endswith(": measure again.")
 
 
 def product(n: float, data: str) -> float:
@@ -150,7 +203,7 @@ def test_where_the_spreads_overlap_two_sizes_are_said(explorer):
     assert any(words.startswith("not before n =") for words in texts)
     caption, texts = shown(lambda side: exactly(PRODUCT * (side / 90) ** 2))
     assert "sim:0 is faster from about n = 92 on" in caption
-    assert caption.endswith("the CPU takes 10.2 µs, sim:0 10.3 µs: equally long.")
+    assert caption.endswith("the CPU takes 10.2 µs, sim:0 10.3 µs: equally long; you said n = 91.")
 
 
 def test_a_disturbed_run_moves_neither_the_time_nor_its_spread(monkeypatch):
@@ -171,7 +224,7 @@ def test_two_times_are_compared_at_the_side_that_is_dragged_to(explorer):
     assert words in written(explorer.scene)
     handle = shape(explorer.scene, "handle")
     assert [stop.asks["set"]["looked_at"] for stop in handle.stops] == explorer.state.sides
-    explorer.set(**handle.stops[0].asks["set"])
+    look(explorer, **handle.stops[0].asks["set"])
     scene = explorer.scene
     device, cpu = product(8, STAYS), HOST.call + 12 * 8**2 / HOST.bandwidth
     words = (
@@ -182,9 +235,9 @@ def test_two_times_are_compared_at_the_side_that_is_dragged_to(explorer):
     middles = [dot.y + dot.high / 2 for dot in dots]
     assert handle.x + handle.wide / 2 == dots[0].x + dots[0].wide / 2
     assert [y for _, y in shape(scene, "apart").points] == pytest.approx(middles)
-    explorer.set(**shape(scene, "sim:0 64").asks["set"])
+    look(explorer, **handle.stops[6].asks["set"])
     assert explorer.state.looked_at == 64
-    explorer.set(dtype="float16", looked_at=512)
+    look(explorer, dtype="float16", looked_at=512)
     assert any(words.startswith("n = 128: sim:0 takes") for words in written(explorer.scene))
 
 
@@ -243,12 +296,12 @@ def test_the_first_picture_says_where_and_that_nothing_was_measured(explorer):
 
 def test_each_control_changes_picture_and_words(explorer):
     """One after the other."""
-    explorer.set(data=COMES)
+    look(explorer, data=COMES)
     assert "n = 240" in written(explorer.scene) or "n = 250" in written(explorer.scene)
-    explorer.set(operation="x + 1")
+    look(explorer, operation="x + 1")
     assert "the CPU is faster up to n = 512" in written(explorer.scene)
     assert "the CPU is faster up to n = 512" in explorer.words
-    explorer.set(operation="x @ x", dtype="float16", data=STAYS)
+    look(explorer, operation="x @ x", dtype="float16", data=STAYS)
     assert "n = 26" in written(explorer.scene)
     assert "n, where x is n × n in float16; x is there already" in written(explorer.scene)
 
@@ -262,9 +315,9 @@ def test_a_measured_cpu_is_called_so_wherever_it_is_shown(explorer, monkeypatch)
     assert "The CPU is measured on this machine, sim:0 is not: it is simulated." in explorer.words
     assert explorer.scene.caption.startswith("sim:0 simulated, the CPU measured: ")
     assert sorted(times(explorer.state, "cpu")) == [8, 64]
-    explorer.set(operation="x + 1")
+    look(explorer, operation="x + 1")
     assert "CPU, modelled" in written(explorer.scene)
-    explorer.set(operation="x @ x", data=COMES)
+    look(explorer, operation="x @ x", data=COMES)
     assert "CPU, measured" in written(explorer.scene)
 
 
@@ -358,7 +411,7 @@ def test_a_full_device_ends_the_curve(monkeypatch):
 def test_float64_is_not_offered_where_there_is_no_model_of_it(explorer):
     """The simulated chip has a rate for 32-bit and one for 16-bit floats."""
     with pytest.raises(Refused, match="float32, float16"):
-        explorer.set(dtype="float64")
+        look(explorer, dtype="float64")
 
 
 def test_the_default_device_and_the_rules_are_heeded():

@@ -169,12 +169,42 @@ def test_the_loop_before_stays_as_an_outline_and_the_difference_is_written():
     difference = f"the epoch takes {duration(total)}, 1.2 times shorter than before"
     assert difference in written(explorer)
     assert explorer.scene.caption == (
-        f"Simulated: {difference}; the device computes for {5 * PRODUCT / total:.0%} of it, "
-        "and the host waits for nothing."
+        f"Simulated: {difference}, {duration(total / 5)} a batch; the device computes for "
+        f"{5 * PRODUCT / total:.0%} of it, and the host waits for nothing."
     )
     assert "1.2 times shorter than before" in explorer.words
     explorer.set(pinned=True)  # which it was already
     assert explorer.scene.take == 1
+
+
+def test_the_loop_before_is_compared_only_where_its_work_was_the_same():
+    """More batches, or a longer step, take longer whatever the loop is like."""
+    explorer = pipeline.explorer()
+    for change in ({"batches": 8}, {"longest": LOADING}):
+        explorer.set(**change)
+        assert explorer.state.before is None
+        assert "before" not in explorer.scene.caption
+    explorer.set(workers=1)
+    assert "than before" in explorer.scene.caption
+
+
+def test_a_batch_stands_beside_its_floor():
+    """Its longest step alone, and the rest that a better loop would save; a better loop comes nearer."""
+    explorer = pipeline.explorer()
+    explorer.set(longest=LOADING)
+    assert explorer.state.floor == (pytest.approx(3 * SECONDS), "load")
+    left = []
+    for workers in (0, 4):
+        explorer.set(workers=workers)
+        drawn = shapes(explorer)
+        needed, rest = drawn["batch needed"], drawn["batch to save"]
+        until = drawn["head"].points[0][0] - drawn["time 0"].x
+        assert (needed.wide + rest.wide) * 5 == pytest.approx(until, rel=0.01)
+        assert rest.hatched
+        assert needed.during == (1.0, 1.0)  # it is part of what the reader guesses
+        left.append(rest.wide)
+    assert left[1] < left[0]
+    assert explorer.state.floor[1] == "compute"  # four workers load four batches at once
 
 
 def test_a_bar_is_as_long_as_what_it_stands_for_and_says_so():
@@ -186,7 +216,7 @@ def test_a_bar_is_as_long_as_what_it_stands_for_and_says_so():
     assert drawn["copy 1"].during == pytest.approx((start / lanes.total, end / lanes.total))
     assert drawn["copy 1"].says == f"copy batch 2, {SECOND}"
     assert drawn["way 1 1"].points == (
-        (x + wide, drawn["copy 1"].y + 36),
+        (x + wide, drawn["copy 1"].y + drawn["copy 1"].high),
         (drawn["compute 1"].x, drawn["compute 1"].y),
     )
 
@@ -211,7 +241,7 @@ def test_workers_lie_side_by_side():
     explorer = pipeline.explorer()
     explorer.set(workers=4)
     loads = [shapes(explorer)[f"load {number}"] for number in range(5)]
-    assert [load.high for load in loads] == [12] * 5
+    assert [load.high for load in loads] == [11] * 5
     assert len({load.y for load in loads[:4]}) == 4
     assert loads[4].y == loads[0].y
 

@@ -223,6 +223,44 @@ def test_the_run_before_stays_as_an_outline_and_the_difference_is_written(pictur
     assert shapes(picture)["end before"].points[0][0] > shapes(picture)["head"].points[0][0]
 
 
+def test_the_lines_can_be_moved_and_written_anew(picture):
+    """By a drag to the place of another, or by writing in their place; the run before is compared."""
+    picture.set(program="bring the result home", synchronize=NEVER)
+    line = shapes(picture)["line 4"]
+    assert line.writes == ("own", PROGRAMS["bring the result home"], 3)
+    (up,) = [stop for stop in line.stops if stop.says == "let line 4 be line 3"]
+    alone = picture.state.done.waited
+    picture.set(**up.asks["set"])
+    assert written(picture)[2:4] == [" 3  z = x @ w", " 4  home = y.cpu()"]
+    assert picture.state.done.waited > alone  # the copy waits for one more product
+    assert picture.state.before is not None
+    field, lines, _ = shapes(picture)["new line"].writes
+    picture.set(**{field: [*lines, "print(home[0, 0].item())"]})
+    assert "5 prints 1.0" in written(picture)
+    picture.set(own=["y = x @ w", " ", "home = y.cpu()"])  # an empty line goes
+    assert picture.state.own == ("y = x @ w", "home = y.cpu()")
+    picture.set(program=ONE_STREAM)
+    assert picture.state.own == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["b = a @ w"], "NameError: name 'a' is not defined"),
+        (["y = x @"], "SyntaxError: invalid syntax"),
+        (["n = 3"], "nothing in them is work for sim:0"),
+    ],
+)
+def test_lines_that_do_not_run_are_put_back_and_answered(picture, lines, said):
+    """With the error, and without a trace of it in the picture."""
+    before = picture.state
+    with pytest.raises(Refused, match=said):
+        picture.set(own=lines)
+    assert picture.state == before
+    with pytest.raises(Refused, match="own is a list of 1 to 6 lines of code"):
+        picture.set(own=[])
+
+
 def test_the_scale_is_the_same_wherever_the_host_synchronizes(picture):
     """It is round, holds every run of the program and the run before, and is played at one speed."""
     ends = []
@@ -235,8 +273,9 @@ def test_the_scale_is_the_same_wherever_the_host_synchronizes(picture):
     assert ends[2] > ends[1] == pytest.approx(ends[0])
     picture.set(program="bring the result home")
     assert "400 µs" in written(picture)
-    picture.set(program=ONE_STREAM)  # which takes 90 µs; the run before took 369
-    assert "400 µs" in written(picture)
+    picture.set(program=ONE_STREAM)  # which takes 90 µs, and has nothing to do with the run before, of 369
+    assert "400 µs" not in written(picture)
+    assert "before" not in picture.scene.caption
 
 
 def test_what_happens_comes_about_in_its_time(picture):
@@ -325,7 +364,12 @@ def test_every_text_can_be_read_in_every_state(picture, program, synchronize):
 @pytest.mark.parametrize("synchronize", [NEVER, ALWAYS])
 def test_prints_stand_side_by_side_however_long_the_run_before_was(picture, before, synchronize):
     """None is written over another, and none over its own moment, at which the head may stand."""
-    state = replace(picture.state, program=IN_THE_LOOP, synchronize=synchronize, before=(before, ALWAYS))
+    state = replace(
+        picture.state,
+        program=IN_THE_LOOP,
+        synchronize=synchronize,
+        before=replace(picture.state, program=before, synchronize=ALWAYS),
+    )
     scene = picture.draw(state)
     assert faults(scene) == []
     drawn = {shape.id: shape for shape in scene.shapes}

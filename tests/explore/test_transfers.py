@@ -6,6 +6,7 @@ from explore.fitting import faults
 
 from devlab import sim
 from devlab.explore.controls import Refused
+from devlab.explore.lanes import LEFT
 from devlab.explore.pictures import transfers
 from devlab.explore.pictures.transfers import INTO, OUT_OF, PAGEABLE, PINNED, SIZES, State, copies, copy
 from devlab.explore.scene import Words
@@ -105,12 +106,10 @@ def test_the_picture_shows_what_the_words_say(explorer):
     explorer.set(looked_at=IMAGES, memory=PINNED)
     waiting = written(explorer.scene)
     figures = {"18.4 MiB (32 images of 224 × 224): 1.61 ms, 12 GB/s", "time of the copy, simulated"}
-    assert waiting >= figures | {"pinned memory", "pageable memory", "the host goes on after 1.61 ms"}
+    assert waiting >= figures | {"pinned memory", "pageable memory", "on at 1.61 ms", "there at 1.61 ms"}
     assert "waiting 1.61 ms" in waiting
     explorer.set(non_blocking=True)
-    assert written(explorer.scene) - waiting == {
-        "host goes on", "the host goes on after 5 µs", "free to go on 1.61 ms",
-    }  # fmt: skip
+    assert written(explorer.scene) - waiting == {"host goes on", "on at 5 µs", "free to go on 1.61 ms"}
     assert explorer.scene.caption.endswith("take 1.61 ms; the host goes on after 5 µs.")
 
 
@@ -161,6 +160,23 @@ def test_the_lanes_are_in_proportion_and_fill_as_time_goes(explorer):
         LAUNCH / (one.done - one.working[0]), rel=0.01
     )
     assert scene.seconds > 0
+
+
+def test_two_memories_are_drawn_on_one_scale_of_time(explorer):
+    """So that a pinned copy looks as much shorter as it is, and nothing is stretched to the same width."""
+    wide = {}
+    for memory in (PAGEABLE, PINNED):
+        explorer.set(looked_at=IMAGES, memory=memory)
+        wide[memory] = shape(explorer.scene, "head").points[0][0] - LEFT
+    assert wide[PINNED] / wide[PAGEABLE] == pytest.approx(1.61 / 4.82, rel=0.01)
+
+
+def test_the_ring_is_dragged_from_anywhere_over_the_curves(explorer):
+    """The ground holds every point of the curves, and the labels of the sizes."""
+    ring = shape(explorer.scene, "handle")
+    left, top, wide, high = ring.ground
+    assert all(left <= stop.x <= left + wide and top <= stop.y <= top + high for stop in ring.stops)
+    assert shape(explorer.scene, f"label at {SIZES[0]}").y <= top + high
 
 
 def test_the_ring_goes_along_all_sizes(explorer):

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import devlab
+from devlab.panel import escape
+from devlab.watching.memory import duration
 from devlab.watching.record import NOWHERE, Events, Launch, Synchronization, Transfer, When
 from devlab.watching.timeline import (
     COMPUTING,
@@ -124,10 +126,10 @@ def lasting(seconds: float, **beside) -> Timeline:
 
 
 def drawn(timeline: Timeline) -> tuple[int, int]:
-    """Return how wide the only lane is drawn: in columns of the text, and in pixels."""
+    """Return how wide its only lane is drawn: in columns of the text, and in pixels."""
     (lane,) = (line for line in timeline.text().splitlines() if line.startswith(HOST))
-    (width,) = re.findall(r'<rect x="130" y="\d+" width="(\d+)"', timeline.html())
-    return len(lane.removeprefix(HOST).strip()), int(width)
+    width = re.findall(r'<rect x="124.0" y="\d+" width="([\d.]+)"', timeline.html())[-1]
+    return len(lane.removeprefix(HOST).strip()), float(width)
 
 
 def test_two_that_are_compared_are_drawn_to_one_scale():
@@ -135,12 +137,40 @@ def test_two_that_are_compared_are_drawn_to_one_scale():
     before = lasting(221e-6)
     for after in (lasting(157e-6), lasting(157e-6, beside=before)):
         assert before.scale == after.scale == 250e-6
-        assert drawn(before) == (64, pytest.approx(720 * 221 / 250, abs=1))
-        assert drawn(after) == (46, pytest.approx(720 * 157 / 250, abs=1))
+        assert drawn(before) == (64, pytest.approx(622 * 221 / 250, abs=1))
+        assert drawn(after) == (46, pytest.approx(622 * 157 / 250, abs=1))
         for one in (before, after):
             assert one.text().splitlines()[1].endswith("250 µs")
             assert ">250 µs</text>" in one.html()
-    assert drawn(lasting(10e-6, beside=before)) == (3, pytest.approx(720 * 10 / 250, abs=1))
+    assert drawn(lasting(10e-6, beside=before)) == (3, pytest.approx(622 * 10 / 250, abs=1))
+
+
+def test_three_that_are_compared_stand_in_one_figure():
+    """One above the other, to the scale of all three, each with its own words."""
+    first = lasting(900e-6)
+    third = lasting(300e-6, beside=lasting(150e-6, beside=first))
+    widths = re.findall(r'<rect x="124.0" y="(\d+)" width="([\d.]+)"', third.html())
+    assert [float(width) for _, width in widths] == [
+        pytest.approx(622 * t, abs=0.1) for t in (0.9, 0.15, 0.3)
+    ]
+    assert len({y for y, _ in widths}) == 3
+    assert [words for words in ("900 µs, m", "150 µs, m", "300 µs, m") if words not in third.html()] == []
+    assert third.html().count("1 ms</text>") == 1
+
+
+def test_a_stretch_says_its_operator_its_time_and_its_line(log):
+    """Under the pointer; what is too short to be seen shares a rectangle with its like, and is counted."""
+    panel = log.timeline(show=False)
+    html = panel.html()
+    product = panel.lanes["sim:0 computing"][0]
+    assert f"<title>computing: mm, {duration(product.seconds)}\n{escape(str(product.line))}</title>" in html
+    assert ">mm</text>" in html
+    with devlab.watch() as many:
+        for _ in range(500):
+            torch.ones(4, device=SIM).add(1)
+    titles = re.findall("<title>([^<]+)</title>", many.timeline(show=False).html())
+    assert len(titles) < 2 * 622
+    assert any(re.match(r"starting work:\n\d+ × (add|ones)  ", title) for title in titles)
 
 
 def test_a_longer_one_has_its_own_scale_and_says_so():

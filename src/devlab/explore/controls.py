@@ -90,6 +90,24 @@ class Amount:
 
 
 @dataclass(frozen=True)
+class Lines:
+    """The lines of a program, which are written and moved in the picture; `most` of them at the most."""
+
+    field: str
+    label: str
+    most: int
+    drawn: bool = True
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        """Return the lines that are not empty; raise Refused where there are too many, or none."""
+        if isinstance(value, list | tuple) and all(isinstance(line, str) for line in value):
+            lines = tuple(line.strip() for line in value if line.strip())
+            if 1 <= len(lines) <= self.most:
+                return lines
+        raise Refused(f"{self.field} is a list of 1 to {self.most} lines of code, not {value!r}.")
+
+
+@dataclass(frozen=True)
 class Action:
     """A button: `act` makes the next state of a state, `can` tells whether there is one.
 
@@ -113,7 +131,7 @@ class Measurement:
     drawn: bool = False
 
 
-Setting = Choice | Switch | Number | Amount
+Setting = Choice | Switch | Number | Amount | Lines
 Control = Setting | Action | Measurement
 
 

@@ -31,7 +31,7 @@ class Chart:
     def __init__(self, device: str, end: float, beside: Iterable[float], top: float, bottom: float):
         self.how = "simulated" if device.startswith("sim") else "measured"
         self.end, self.top, self.bottom = end, top, bottom
-        self.scale = round_up(max(end, *beside), STEPS)
+        self.scale = round_up(max([end, *beside]), STEPS)
         self.shapes: list[Shape] = []
 
     @property

@@ -42,8 +42,8 @@ class Drawn {
     this.over = null;
     this["draw" + shape.kind](shape);
     this.group.style.opacity = shape.faint ? FAINT : 1;
-    this.group.classList.toggle("asks", Boolean(shape.asks || shape.stops));
-    const role = shape.asks || shape.stops ? "button" : shape.says ? "img" : "presentation";
+    this.group.classList.toggle("asks", Boolean(shape.asks || shape.stops || shape.writes));
+    const role = shape.asks || shape.stops || shape.writes ? "button" : shape.says ? "img" : "presentation";
     this.group.setAttribute("role", role);
     this.group.style.pointerEvents = role === "presentation" ? "none" : "all";
     if (shape.says) this.group.setAttribute("aria-label", shape.says);
@@ -78,7 +78,7 @@ class Drawn {
     text.classList.toggle("quiet", Boolean(quiet));
   }
 
-  drawPath({ points, head = "", fill = "", edge, thick = 1.5, dashed }) {
+  drawPath({ points, head = "", fill = "", edge, thick = 1.5, dashed, flows }) {
     this.place(0, 0);
     const [line, end, reach] = this.parts;
     // As CSS the way of a line moves from the old to the new; where a browser cannot, the attribute jumps.
@@ -87,7 +87,8 @@ class Drawn {
       if (CSS.supports("d", 'path("M0 0")')) path.style.d = way ? `path("${way}")` : "none";
     }
     line.style.cssText += `;fill:${colour(fill)};stroke:${colour(edge)};stroke-width:${thick};`;
-    line.style.strokeDasharray = dashed ? "5 4" : "none";
+    line.style.strokeDasharray = flows ? "0 12" : dashed ? "5 4" : "none";
+    line.style.strokeLinecap = flows ? "round" : "butt";
     end.style.fill = colour(edge);
     reach.style.cssText += ";fill:none;stroke:transparent;stroke-width:14;"; // easy to hit
   }
@@ -100,10 +101,11 @@ class Drawn {
 
   // Show the shape as it is when a share of the playing time has gone.
   reach(share) {
-    const { during, comes, kind, wide } = this.shape;
+    const { during, comes, goes = 2, flows, kind, wide } = this.shape;
     if (!during) return;
     const [begin, end] = during;
-    const done = Math.min(1, Math.max(0, (share - begin) / Math.max(end - begin, 1e-6)));
+    const done = share >= end ? 1 : Math.max(0, (share - begin) / Math.max(end - begin, 1e-6));
+    if (flows) this.parts[0].style.strokeDashoffset = -flows * done;
     if (comes) {
       const [x, y] = this.at;
       const move = `translate(${x - comes[0] * (1 - done)}px, ${y - comes[1] * (1 - done)}px)`;
@@ -114,16 +116,44 @@ class Drawn {
     } else {
       this.group.style.visibility = share >= begin ? "visible" : "hidden";
     }
+    if (goes < 2) this.group.style.visibility = share >= begin && share < goes ? "visible" : "hidden";
+  }
+
+  // Let the reader write in the place of a line: Enter asks for what was written, Escape leaves it as it was.
+  write() {
+    if (!this.shape.writes) return;
+    const { frame, ask } = this.picture;
+    const [field, lines, number] = this.shape.writes;
+    const input = made("input", { class: "line", "aria-label": `line ${number + 1}` }, frame);
+    const [box, whole] = [this.group.getBoundingClientRect(), frame.getBoundingClientRect()];
+    input.value = lines[number] ?? "";
+    input.style.left = box.left - whole.left + "px";
+    input.style.top = box.top - whole.top - 5 + "px";
+    const end = asks => {
+      const wanted = asks && input.value !== (lines[number] ?? "");
+      if (!input.isConnected) return;
+      input.remove();
+      this.group.focus();
+      if (wanted) ask({ set: { [field]: Object.assign([...lines], { [number]: input.value }) } });
+    };
+    input.addEventListener("blur", () => end(true));
+    input.addEventListener("keydown", event => {
+      event.stopPropagation();
+      if (event.key === "Enter" || event.key === "Escape") end(event.key === "Enter");
+    });
+    input.focus();
+    input.select();
   }
 
   click() {
     if (this.dragged) this.dragged = false;
     else if (this.shape.asks) this.picture.ask(this.shape.asks);
+    else this.write();
   }
 
-  // The stop that lies nearest to a place.
+  // The stop that lies nearest to a place; along stops, the height of the pointer does not matter.
   nearest(x, y) {
-    return nearest(this.shape.stops, stop => [stop.x, stop.y], [x, y]);
+    return nearest(this.shape.stops, stop => [stop.x, this.shape.along ? y : stop.y], [x, y]);
   }
 
   key(event) {
@@ -138,6 +168,10 @@ class Drawn {
     }
     if (event.key === "Escape" && this.over) {
       this.carry(null);
+      return true;
+    }
+    if (event.key === "F2" && this.shape.writes) {
+      this.write();
       return true;
     }
     if (event.key === "Enter" || event.key === " ") {
@@ -190,12 +224,16 @@ class Picture {
     this.tip.hidden = true;
     // Chromium lets Tab stop at each SVG element that listens to its focus itself.
     this.frame.addEventListener("focusin", event => this.tell(this.able.find(one => one.group === event.target)));
+    this.svg.addEventListener("pointerleave", () => (this.pointer = null));
     this.frame.addEventListener("focusout", () => {
       for (const drawn of this.drawn.values()) if (drawn.over) drawn.carry(null);
       this.tell(null);
     });
     this.svg.addEventListener("keydown", event => this.key(event));
+    this.svg.addEventListener("pointerdown", event => this.reachFor(event));
+    this.svg.addEventListener("dblclick", () => this.pressed?.write()); // the picture has the pointer, not the shape
     this.svg.addEventListener("pointermove", event => this.drag(event));
+    this.svg.addEventListener("transitionend", () => this.look());
     this.svg.addEventListener("pointerup", event => this.drop(event));
     this.svg.addEventListener("pointercancel", () => (this.held = null));
   }
@@ -256,7 +294,9 @@ class Picture {
   key(event) {
     const drawn = this.able?.find(one => one.group === event.target);
     if (!drawn) return;
+    this.pointer = null;
     let done = drawn.key(event);
+    if (event.key === "Escape") this.word("");
     const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
     if (!done && step) {
       const there = this.able.filter(one => one === drawn || one.group.style.visibility !== "hidden");
@@ -275,17 +315,37 @@ class Picture {
     return [x, y];
   }
 
-  grab(drawn, event) {
-    if (!drawn.shape.stops || event.button) return;
+  // The handle whose ground is under a pointer.
+  handle(event) {
     const [x, y] = this.at(event);
-    this.held = { drawn, from: [x, y], shift: drawn.at.map((one, axis) => one - [x, y][axis]), moved: false };
+    const within = ([left, top, wide, high]) => x >= left && x <= left + wide && y >= top && y <= top + high;
+    return this.able?.find(({ shape }) => shape.ground && within(shape.ground));
+  }
+
+  // A handle comes to the pointer from anywhere on its ground where no other shape is asked for something.
+  reachFor(event) {
+    const handle = event.target.closest(".asks") ? null : this.handle(event);
+    if (!handle || event.button) return;
+    this.grab(handle, event, handle.middle());
+    this.held.moved = true;
+    this.drag(event);
+  }
+
+  grab(drawn, event, from = this.at(event)) {
+    this.pressed = drawn;
+    if (!drawn.shape.stops || event.button) return;
+    this.held = { drawn, from, shift: drawn.at.map((one, axis) => one - from[axis]), moved: false };
     this.svg.setPointerCapture(event.pointerId);
     event.preventDefault();
     drawn.group.focus();
   }
 
   drag(event) {
-    if (!this.held) return;
+    this.pointer = [event.clientX, event.clientY];
+    if (!this.held) {
+      this.svg.style.cursor = this.handle(event) ? "ew-resize" : "";
+      return this.place();
+    }
     const { drawn, from, shift } = this.held;
     const [x, y] = this.at(event);
     if (Math.hypot(x - from[0], y - from[1]) > 3) this.held.moved = true;
@@ -329,10 +389,37 @@ class Picture {
   word(words) {
     this.tip.textContent = words;
     this.tip.hidden = !words;
+    this.place();
+  }
+
+  // The words stand at the pointer, or at what has the focus, and above or below what they explain.
+  place() {
+    const drawn = this.held?.drawn ?? this.told;
+    if (this.tip.hidden || !drawn) return;
+    const frame = this.frame.getBoundingClientRect(), shape = drawn.group.getBoundingClientRect();
+    let [x, top, bottom] = [(shape.left + shape.right) / 2, shape.top, shape.bottom];
+    if (this.pointer) {
+      const [at, y] = this.pointer;
+      x = at;
+      if (bottom - top > 60) [top, bottom] = [y - 8, y + 18]; // too large to stay beside
+    }
+    const [wide, high] = [this.tip.offsetWidth, this.tip.offsetHeight];
+    const above = top - frame.top - high - 6, below = bottom - frame.top + 6;
+    this.tip.style.left = Math.max(0, Math.min(frame.width - wide, x - frame.left - wide / 2)) + "px";
+    this.tip.style.top = (above < 0 && below + high <= frame.height ? below : above) + "px";
+  }
+
+  // Shapes come and go under a pointer that rests, and words must not outlive their shape.
+  look() {
+    if (!this.told || !this.pointer || this.held) return;
+    const under = this.svg.getRootNode().elementFromPoint(...this.pointer)?.closest(".shape");
+    if (under !== this.told.group) this.tell(this.able.find(one => one.group === under) ?? null);
+    else this.place();
   }
 
   reach(share) {
     for (const drawn of this.drawn.values()) drawn.reach(share);
+    this.look();
   }
 }
 

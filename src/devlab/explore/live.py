@@ -36,6 +36,7 @@ class Live(anywidget.AnyWidget):
         self.explorer, self.mark = explorer, mark
         self._measuring: dict[str, asyncio.Task] = {}
         self._shares: dict[str, float] = {}
+        self._refusals = 0
         super().__init__(view=self._view())
         # JupyterLab lets another thread of the kernel hear what a page asks for. It is answered in
         # the thread of the cells, which has the current streams, and in which the simulated host's work
@@ -71,6 +72,7 @@ class Live(anywidget.AnyWidget):
             self.log.debug("".join(traceback.format_exception(ours)))
 
     def _say(self, problem: str) -> None:
+        self._refusals += 1  # a view that is new, so that what was typed goes from its field each time
         self.explorer.problem = problem
         self.explorer.redraw()
 
@@ -91,6 +93,7 @@ class Live(anywidget.AnyWidget):
         explorer = self.explorer
         return {
             "mark": self.mark,
+            "refusals": self._refusals,
             "title": explorer.title,
             "controls": [self._describe(control) for control in explorer.controls if not control.drawn],
             "scene": explorer.scene.data(),

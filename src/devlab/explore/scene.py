@@ -37,8 +37,9 @@ class Shape:
     so that the picture follows, any other when it is let go. The keys ask at each stop that they come to; a
     `carried` shape they only hold there, and Enter asks. While the scene is played, the shape comes about in
     the share `during` of the playing time: a box grows from its left edge, another shape appears; a shape
-    with `comes` moves to its place by that much. `faint` is for the state before, for what is not there yet,
-    and for lines that only guide the eye.
+    with `comes` moves to its place by that much; a shape that `goes` is seen until that share alone. A shape
+    is dragged `along` from anywhere in its `ground`: left, top, width, height. `faint` is for the state
+    before, for what is not there yet, and for lines that only guide the eye.
     """
 
     id: str
@@ -49,6 +50,8 @@ class Shape:
     carried: bool = False
     during: tuple[float, float] | None = None
     comes: tuple[float, float] | None = None
+    goes: float | None = None
+    ground: tuple[float, float, float, float] | None = None
     faint: bool = False
 
 
@@ -69,7 +72,11 @@ class Box(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Shape):
-    """One line of text: `x` and `y` are the anchor and the middle of its height."""
+    """One line of text: `x` and `y` are the anchor and the middle of its height.
+
+    A reader can write another text in the place of words that have `writes`: a field, all its lines, and
+    which of them this is, from 0; a number behind the last adds a line.
+    """
 
     x: float
     y: float
@@ -80,11 +87,15 @@ class Words(Shape):
     mono: bool = False
     quiet: bool = False
     colour: str = INK
+    writes: tuple[str, tuple[str, ...], int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Path(Shape):
-    """A line through points, with an arrow's head at its end if wanted, or an area with a `fill`."""
+    """A line through points, with an arrow's head at its end if wanted, or an area with a `fill`.
+
+    A line that `flows` is a row of dots, which go so far along it while it comes about.
+    """
 
     points: tuple[tuple[float, float], ...]
     fill: str = ""
@@ -92,6 +103,7 @@ class Path(Shape):
     thick: float = 1.5
     dashed: bool = False
     arrow: bool = False
+    flows: float = 0
 
     @property
     def line(self) -> str:

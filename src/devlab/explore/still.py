@@ -19,14 +19,16 @@ DEAD = (
 _MARGIN = 10
 
 
-def svg(scene: Scene, spoken: str) -> str:
+def svg(scene: Scene, spoken: str, *, gone: bool = False) -> str:
     """Return the SVG of a scene in which everything has come about, which says `spoken` to a screen reader.
+
+    What goes again is drawn only where what is `gone` is asked for.
 
     >>> svg(Scene(20, [Words(id="a", x=1, y=2, words="1 < 2")], "A word."), "a word").count("1 &lt; 2")
     1
     """
     wide, high = WIDE + 2 * _MARGIN, scene.high + 2 * _MARGIN
-    shapes = "".join(_shape(shape) for shape in scene.shapes)
+    shapes = "".join(_shape(shape) for shape in scene.shapes if gone or shape.goes is None)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}" '
         f'viewBox="{-_MARGIN} {-_MARGIN} {wide:g} {high:g}" role="img" aria-label={quoteattr(spoken)} '
@@ -96,5 +98,6 @@ def _words(words: Words) -> str:
 def _path(path: Path) -> str:
     look = f'fill="{_colour(path.fill)}" stroke="{_colour(path.edge)}" stroke-width="{path.thick:g}"'
     look += ' stroke-dasharray="5 4"' * path.dashed
+    look += ' stroke-dasharray="0 12" stroke-linecap="round"' * bool(path.flows)
     head = f'<path d="{path.head}" fill="{_colour(path.edge)}"/>' if path.arrow else ""
     return f'<path d="{path.line}" {look} stroke-linejoin="round"/>{head}'

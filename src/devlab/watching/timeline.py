@@ -2,6 +2,7 @@
 
 import math
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
@@ -156,16 +157,17 @@ NEAR = 1e-6  # of a column: sums of seconds are not exact, and a border may lie 
 SIGNS = {STARTING: "▪", STAGING: "▓", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
 MOST_WAITS = 5
 
-# The colours of every picture; computing has the device's own colour. The heights differ as well.
+# The colours of every picture; computing has the device's own colour, and waiting is hatched.
 _COLOURS = {
     STARTING: palette.HOST,
     STAGING: palette.COPY,
-    WAITING: palette.WAIT,
+    WAITING: "",
     COPYING: palette.COPY,
     COMPUTING: palette.DEVICES[0],
 }
-_HEIGHTS = {STARTING: 14, STAGING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
-_WIDTH, _LANE, _LEFT = 720, 24, 130
+_LEFT, _RIGHT, _WIDE, _LANE, _BAR = 124, 746, 760, 34, 24
+_STRIPES = f"repeating-linear-gradient(45deg,{palette.WAIT} 0 2px,transparent 2px 6px)"
+_LETTER = 6.8  # the width of a letter on a bar, on average
 # A notebook that is not trusted loses its drawings and keeps the words of the drawings. The words in here
 # show only then; a font size of 0 hides all other words of the drawing then.
 _INSTEAD = (
@@ -179,7 +181,8 @@ class Timeline(Panel):
 
     `lanes` holds, by name, what the host and each device did: spans with `start`, `end`, `state`, `name` and
     `line`, in seconds; `total` is how long it all took, `waited` how long the host stood still. The drawing
-    goes from 0 to `scale`, a round number of seconds, and at least as far as that of the timeline `beside`.
+    goes from 0 to `scale`, a round number of seconds; the timeline `beside` stands above this one in it, to
+    the same scale, and so do those that it stands beside itself.
     """
 
     def __init__(self, events: Events, beside: "Timeline | None" = None):
@@ -188,6 +191,7 @@ class Timeline(Panel):
         self.total = max((span.end for lane in self.lanes.values() for span in lane), default=0.0)
         self.scale = max(round_up(self.total), beside.scale if beside else 0.0)
         self.other_scale = beside.scale if beside and beside.scale < self.scale else None
+        self._stack = [*(beside._stack if beside else ()), self]
 
     @property
     def waited(self) -> float:
@@ -224,7 +228,7 @@ class Timeline(Panel):
             return f"<div>{escape(self.text())}</div>"
         said = [*self._waits(), *self._pins()]
         waits = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in said)
-        title = f"<div><strong>{escape(self._title())}</strong></div>"
+        title = f"<div><strong>{escape(self._title())}</strong></div>" if len(self._stack) == 1 else ""
         return f"{title}{self._draw_svg()}<div>{self._html_legend()}</div>{waits}"
 
     def _title(self) -> str:
@@ -250,8 +254,8 @@ class Timeline(Panel):
 
     def _html_legend(self) -> str:
         return "".join(
-            f'<span style="display:inline-block;width:18px;height:{_HEIGHTS[state]}px;'
-            f'background:{_COLOURS[state]}"></span> {state} &ensp;'
+            '<span style="display:inline-block;width:18px;height:12px;'
+            f'background:{_COLOURS[state] or _STRIPES}"></span> {state} &ensp;'
             for state in self._states()
         )
 
@@ -286,30 +290,40 @@ class Timeline(Panel):
         ]
 
     def _draw_svg(self) -> str:
-        parts, end = [], _LEFT + _WIDTH * (self.total / self.scale if self.scale else 1.0)
-        for row, (name, lane) in enumerate(self.lanes.items()):
-            base = (row + 1) * _LANE
-            parts.append(
-                f'<text x="0" y="{base - 4}" fill="currentColor" font-size="12">{escape(name)}</text>'
+        """Draw this timeline below those that it stands beside, all to one scale."""
+        ink, y, drawn = 'fill="currentColor" font-size="12"', 0, []
+        for one in self._stack:
+            if len(self._stack) > 1:
+                drawn.append(
+                    f'<text x="0" y="{y + 14}" {ink} font-weight="600">{escape(one._title())}</text>'
+                )
+                y += 20
+            for name, lane in one.lanes.items():
+                drawn.append(
+                    f'<text x="{_LEFT - 10}" y="{y + 22}" {ink} text-anchor="end">{escape(name)}</text>'
+                    f'<path d="M{_LEFT} {y + _LANE - 4}H{_RIGHT}" stroke="{palette.WAIT}"/>'
+                )
+                drawn += _bars(name, lane, self.scale, y + _LANE - 4 - _BAR)
+                y += _LANE
+            x = _LEFT + (_RIGHT - _LEFT) * one.total / (self.scale or 1.0)
+            drawn.append(f'<path d="M{x:.1f} {y - _LANE * len(one.lanes) + 2}V{y}" stroke="currentColor"/>')
+        for quarter in range(5):
+            x, anchor = _LEFT + (_RIGHT - _LEFT) * quarter / 4, "end" if quarter == 4 else "middle"
+            label = duration(self.scale * quarter / 4) if quarter else "0"
+            drawn.append(
+                f'<text x="{x}" y="{y + 16}" {ink} text-anchor="{anchor}">{label}</text>'
+                f'<path d="M{x} {y}v5" stroke="{palette.WAIT}"/>'
             )
-            parts.append(
-                f'<line x1="{_LEFT}" y1="{base}" x2="{end:.1f}" y2="{base}" stroke="currentColor" '
-                'stroke-opacity="0.4"/>'
-            )
-            own = _COLOURS | {COMPUTING: palette.of(name.split()[0])}
-            parts += _rectangles(lane, self.scale, base, own)
-        height = _LANE * (len(self.lanes) + 1)
-        marks = [(_LEFT, "start", "0"), (_LEFT + _WIDTH, "end", duration(self.scale))]
-        if _LEFT + 60 < end < _LEFT + _WIDTH - 110:  # elsewhere the mark would cover the first or the last
-            marks.append((round(end), "middle", duration(self.total)))
-        for x, anchor, label in marks:
-            parts.append(
-                f'<text x="{x}" y="{height - 6}" fill="currentColor" font-size="12" '
-                f'text-anchor="{anchor}">{label}</text>'
-            )
+        hatch = f"devlab-wait-{zlib.crc32(''.join(drawn).encode()):x}"  # a name of its own in the whole page
+        pattern = (
+            f'<pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
+            f'patternTransform="rotate(45)"><path d="M0 0V6" stroke="{palette.WAIT}" stroke-width="2.5"/>'
+            "</pattern>"
+        )
         drawing = (
-            f'<svg role="img" aria-label="{escape(self._label())}" viewBox="0 0 {_LEFT + _WIDTH} {height}" '
-            f'style="width:100%;max-width:{_LEFT + _WIDTH}px;height:auto">{_INSTEAD}{"".join(parts)}</svg>'
+            f'<svg role="img" aria-label="{escape(self._label())}" viewBox="0 0 {_WIDE} {y + 22}" '
+            f'style="display:block;width:100%;height:auto">{_INSTEAD}{pattern}'
+            f"{''.join(drawn).replace(_HATCH, f'url(#{hatch})')}</svg>"
         )
         return f'<div style="font-size:0px">{drawing}</div>'
 
@@ -337,16 +351,47 @@ def round_up(seconds: float, steps: tuple[float, ...] = (1, 2.5, 5, 10)) -> floa
     return next(float(f"{step * unit:.3g}") for step in steps if seconds <= step * unit * (1 + 1e-9))
 
 
-def _rectangles(lane: list[Span], total: float, base: int, colours: dict[str, str]) -> list[str]:
-    """Return a lane's stretches as rectangles, one for each run of pixels in one state."""
-    found, x = [], 0
-    for state, run in groupby(paint(lane, total, _WIDTH)):
+_HATCH = "the hatch of this drawing"
+
+
+def _bars(name: str, lane: list[Span], scale: float, top: int) -> list[str]:
+    """Return a lane as rectangles, each of which says what it is and by which line of code.
+
+    A stretch that can be seen has its own; what is too short shares one with the pixels beside it.
+    """
+    wide = _RIGHT - _LEFT
+    colours = _COLOURS | {COMPUTING: palette.of(name.split()[0])}
+
+    def bar(x: float, width: float, state: str, says: str, words: str = "") -> str:
+        edge = f'stroke="{palette.LETTERS}" stroke-opacity="0.6" rx="2"' if words else ""
+        place = f'x="{x:.1f}" y="{top}" width="{width:.1f}" height="{_BAR}"'
+        drawn = f'<rect {place} fill="{colours[state] or _HATCH}" {edge}><title>{escape(says)}</title></rect>'
+        if len(words) * _LETTER + 4 > width:
+            return drawn
+        fill = palette.LETTERS if colours[state] else "currentColor"
+        look = f'font-size="12" text-anchor="middle" fill="{fill}" pointer-events="none"'
+        return f'{drawn}<text x="{x + width / 2:.1f}" y="{top + 16}" {look}>{escape(words)}</text>'
+
+    short, found = [], []
+    for span in lane:
+        x, width = _LEFT + wide * span.start / scale, wide * span.seconds / scale
+        if width < 3:
+            short.append(span)
+            continue
+        says = f"{span.state}: {span.name}, {duration(span.seconds)}\n{span.line or ''}".rstrip()
+        found.append(bar(x, width, span.state, says, span.name or span.state))
+    x = _LEFT
+    runs = []
+    for state, run in groupby(paint(short, scale, wide)):
         width = len(list(run))
         if state:
-            height = _HEIGHTS[state]
-            found.append(
-                f'<rect x="{_LEFT + x}" y="{base - height}" width="{width}" height="{height}" '
-                f'fill="{colours[state]}"><title>{state}</title></rect>'
+            begin, end = ((at - _LEFT) * scale / wide for at in (x, x + width))
+            own = Counter(
+                f"{one.name}  {one.line or ''}".rstrip()
+                for one in short
+                if one.state == state and one.end > begin and one.start < end
             )
+            rows = [f"{count:,} × {what}" for what, count in own.most_common(MOST_WAITS)]
+            runs.append(bar(x, width, state, "\n".join([f"{state}:", *rows])))
         x += width
-    return found
+    return runs + found

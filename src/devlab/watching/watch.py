@@ -61,7 +61,8 @@ class Log(Record, Panel):
     def timeline(self, *, beside: Timeline | None = None, show: bool = True) -> Timeline:
         """Show what the host and each device did, side by side in time, and return it.
 
-        It is drawn at least to the scale of the timeline `beside`, so that the two can be compared.
+        The timeline `beside` is drawn above this one to the same scale, and so is all that stands beside it:
+        three logs can be compared in one figure.
         """
         panel = Timeline(self.events, beside)
         if show:

@@ -1,12 +1,13 @@
 """What becomes of a device's memory as tensors come and go: a story of allocations, told from the start."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
 from devlab import palette
-from devlab.explore.controls import Action, Choice
+from devlab.explore.axes import dot, guide
+from devlab.explore.controls import Action, Choice, Number
 from devlab.explore.deeds import (
     CAPACITY,
     LINE,
@@ -26,7 +27,7 @@ from devlab.explore.deeds import (
 )
 from devlab.explore.explorer import Explorer
 from devlab.explore.origin import source
-from devlab.explore.scene import SMALL, WIDE, Box, Scene, Shape, Stop, Words
+from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
 from devlab.sim.allocator import SMALL_REQUEST, SMALL_SEGMENT, readable, segment_size
 from devlab.watching.memory import size as text_of
 
@@ -34,7 +35,9 @@ SIZES = {text_of(one): one for one in (MIB // 2, MIB, 3 * MIB, 6 * MIB, 12 * MIB
 # Nine tensors of 6 MiB, of which every second has gone: much is free, and nothing in one piece.
 HOLES = (*(Allocate(6 * MIB) for _ in range(9)), Free(tuple("ACEGI")))
 
-HIGH = 284
+HIGH = 328
+LEFT, RIGHT, PEAK, LOW, STEPS = 92, WIDE - 76, 286, 318, 24  # of the story in time, its latest steps
+ALL = 10_000  # steps: as many as there are
 SCALE = 24 / MIB  # pixels for a byte, the one scale of every box
 WAITING, UNTAKEN = 18, 242  # the tops of the next tensor and of what is not taken
 TOP, BOTTOM = 66, 228  # of the segments
@@ -46,25 +49,31 @@ POOLS = f"tensors of up to {text_of(SMALL_REQUEST)} have segments of their own, 
 
 @dataclass(frozen=True)
 class State:
-    """What was done so far, and how large the next tensor is."""
+    """What was done, how many of the deeds the picture tells, and how large the next tensor is."""
 
     deeds: tuple[Deed, ...] = HOLES
     size: int = 12 * MIB
+    told: int = ALL
+
+    @property
+    def past(self) -> tuple[Deed, ...]:
+        """Return the deeds up to the moment that is looked at."""
+        return self.deeds[: self.told]
 
     @property
     def memory(self) -> Memory:
         """Return the memory after all that was done."""
-        return replay(self.deeds)
+        return replay(self.past)
 
     @property
     def before(self) -> Memory:
         """Return the memory before the last deed."""
-        return replay(self.deeds[:-1])
+        return replay(self.past[:-1])
 
     @property
     def after(self) -> Memory:
         """Return the memory with the next tensor: what fits where is for the allocator to say."""
-        return replay((*self.deeds, Allocate(self.size)))
+        return replay((*self.past, Allocate(self.size)))
 
     @property
     def name(self) -> str:
@@ -82,7 +91,7 @@ def draw(state: State) -> Scene:
     # The next tensor comes last, so that it is dragged over all others. The others come in the order of their
     # birth: a shape that changes its place among the others jumps instead of moving.
     shapes = [*_segments(state), *_untaken(state), *_figures(state), *_story(state), *_label(state)]
-    return Scene(HIGH, [*shapes, *_tensors(state), *_next(state)], _outcome(state))
+    return Scene(HIGH, [*shapes, *_time(state), *_tensors(state), *_next(state)], _outcome(state))
 
 
 class Part(NamedTuple):
@@ -198,7 +207,7 @@ def _label(state: State) -> Iterator[Words]:
         words = f"There is no letter for more than {len(NAMES)} tensors: click a tensor to free it."
         yield Words(id="next", x=0, y=8, words=words, bold=True)
         return
-    refusal = state.memory.refusal if state.deeds and state.deeds[-1] == Allocate(state.size) else ""
+    refusal = state.memory.refusal if state.past and state.past[-1] == Allocate(state.size) else ""
     words = f"{state.wanted}: out of memory" if refusal else f"next: {state.wanted} in one piece"
     yield Words(id="next", x=0, y=8, words=words, bold=True, says=refusal)
     hint = "drag it over what is free; click a tensor to free it"
@@ -255,13 +264,53 @@ def _figures(state: State) -> Iterator[Shape]:
 
 def _story(state: State) -> Iterator[Shape]:
     """Write the last statements of the story, the newest at the bottom."""
-    lines, most = statements(state.deeds, state.memory.given), 6
+    lines, most = statements(state.past, state.memory.given), 6
     past = max(0, len(lines) - most)
     words = f"the last {most} of {len(lines)} lines" if past else "the story so far"
     yield Words(id="story", x=BESIDE, y=158, words=words, size=SMALL, quiet=True)
     for number, line in enumerate(lines[past:]):
         place = {"x": BESIDE, "y": 177 + 18 * number}
         yield Words(id=f"line {past + number}", words=line, size=11, mono=True, **place)
+
+
+def _time(state: State) -> Iterator[Shape]:
+    """Draw what was allocated and reserved after each deed, and the handle of the moment looked at."""
+    first = max(0, len(state.deeds) - STEPS)
+    after = [replay(state.deeds[:number]) for number in range(first, len(state.deeds) + 1)]
+    wide = (RIGHT - LEFT) / len(after)
+
+    def stairs(amounts: Iterable[int]) -> Iterator[tuple[float, float]]:
+        for number, amount in enumerate(amounts):
+            y = round(LOW - (LOW - PEAK) * amount / CAPACITY, 1)
+            yield from ((round(LEFT + (number + more) * wide, 1), y) for more in (0, 1))
+
+    ends = (RIGHT, LOW), (LEFT, LOW)
+    reserved, allocated = (
+        tuple(stairs(getattr(memory, what) for memory in after)) for what in ("reserved", "allocated")
+    )
+    colour = palette.of(DEVICE)
+    yield guide("capacity", (LEFT, PEAK), (RIGHT, PEAK))
+    yield Path(id="reserved in time", points=(*reserved, *ends), edge=INK, thick=1.8)
+    yield Path(id="allocated in time", points=(*allocated, *ends), edge=colour, fill=colour)
+    look = {"size": SMALL, "quiet": True}
+    yield Words(id="in time", x=0, y=PEAK + 8, words="step by step", **look)
+    yield Words(id="steps", x=0, y=LOW - 4, words=f"{len(state.past)} of {len(state.deeds)}", **look)
+    yield Words(id="full", x=RIGHT + 8, y=PEAK + 2, words=text_of(CAPACITY), **look)
+    yield Words(id="nothing", x=RIGHT + 8, y=LOW - 2, words="0", **look)
+
+    def says(memory: Memory) -> str:
+        sums = f"{text_of(memory.allocated)} allocated, {text_of(memory.reserved)} reserved"
+        return f"after {len(memory.given)} steps: {sums}"
+
+    stops = [
+        Stop(LEFT + (number + 0.5) * wide, LOW, {"set": {"told": len(memory.given)}}, says(memory))
+        for number, memory in enumerate(after)
+    ]
+    now = stops[min(max(0, len(state.past) - first), len(stops) - 1)]
+    yield dot(
+        "moment", (now.x, LOW), 14, palette.WAIT, edge=INK, thick=2.5, stops=tuple(stops), along=True,
+        says=f"drag to another moment; {now.says}", ground=(LEFT, PEAK, RIGHT - LEFT, LOW - PEAK + 9),
+    )  # fmt: skip
 
 
 def describe(state: State) -> str:
@@ -287,7 +336,7 @@ def _pieces(memory: Memory) -> str:
 
 def _outcome(state: State) -> str:
     """Say in a sentence what the last deed did, and why."""
-    memory, last = state.memory, state.deeds[-1] if state.deeds else None
+    memory, last = state.memory, state.past[-1] if state.past else None
     grown = memory.reserved - memory.reserved_before
     if last is None:
         return "Nothing is taken from the device yet: the first tensor brings the first segment."
@@ -327,10 +376,11 @@ def explorer() -> Explorer:
         describe,
         [
             Choice("size", "next tensor", list(SIZES.items())),
+            Number("told", "step", 0, ALL, drawn=True),
             Action("Allocate", _allocate, lambda state: bool(state.name)),
             Action("Empty the cache", lambda state: _did(state, Empty())),
             Action(
-                "Undo", lambda state: replace(state, deeds=state.deeds[:-1]), lambda state: bool(state.deeds)
+                "Undo", lambda state: replace(state, told=len(state.past) - 1), lambda state: bool(state.past)
             ),
             Action("Start empty", lambda state: replace(state, deeds=()), lambda state: bool(state.deeds)),
             *(_free_one(name) for name in NAMES),
@@ -353,4 +403,5 @@ def _free_one(name: str) -> Action:
 
 
 def _did(state: State, deed: Deed) -> State:
-    return replace(state, deeds=(*state.deeds, deed))
+    """Return the state after one more deed; what came after the moment looked at is forgotten."""
+    return replace(state, deeds=(*state.past, deed), told=ALL)

@@ -7,6 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ import torch
 from devlab import palette, sim
 from devlab.devices import has_float64
 from devlab.explore.axes import Axes, Axis, apart, around, dot
-from devlab.explore.controls import Choice, Measurement
+from devlab.explore.controls import Action, Choice, Measurement
 from devlab.explore.explorer import Explorer
 from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
@@ -211,6 +212,9 @@ def _first_ahead(lead: list[float]) -> int:
     return min(range(len(lead) + 1), key=doubts)
 
 
+NOISE = 1 / 3
+ASK = "Guess first: drag the line to where you expect the accelerator to become faster, and show the times."
+SHOW = "Show the times"
 CLEAR = 1.1  # a crossing is said as a number where its doubt is a tenth at most
 COARSE = [16, 64, 256, 1024]  # sides that are measured for the first picture on a real device
 TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]
@@ -227,14 +231,33 @@ class Found:
 
 @dataclass(frozen=True)
 class State:
-    """What is computed, in which dtype, where its input is, what was measured, and the side looked at."""
+    """What is computed, in which dtype, where its input is, what was measured, and the side looked at.
+
+    `guesses` are the sides at which the reader has expected the crossing, each with operation and data.
+    """
 
     device: str
     operation: str = "x @ x"
     dtype: str = "float32"
     data: str = STAYS
     found: tuple[Found, ...] = ()
-    looked_at: int = 128
+    looked_at: int = 64
+    guesses: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def guess(self) -> int | None:
+        """Return where the reader expected the crossing of what is looked at; None before that."""
+        own = self.operation, self.data
+        return next((side for *about, side in self.guesses if tuple(about) == own), None)
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether the times are still to be guessed; without an accelerator there is no crossing."""
+        return self.device != "cpu" and self.guess is None
+
+    def guessed(self) -> "State":
+        """Return the state in which the side looked at is the guess."""
+        return replace(self, guesses=(*self.guesses, (self.operation, self.data, self.looked_at)))
 
     @property
     def sides(self) -> list[int]:
@@ -337,6 +360,22 @@ class Race:
         found = exceptions(*self.curves.values())
         return f", except n = {', '.join(f'{side:,}' for side in found)}" if found else ""
 
+    @property
+    def noise(self) -> str:
+        """Say which measured times are noise, and what helps; nothing where none is.
+
+        The times of a size are noise where the middle half of the runs is wider than a third of the median,
+        or where a larger size took clearly less.
+        """
+        loud = set(exceptions(*self.curves.values())) if len(self.curves) > 1 else set()
+        for curve in self.curves.values():
+            loud |= {side for side, took in curve.items() if took.high - took.low > NOISE * took.middle}
+            loud |= {one for one, more in pairwise(curve) if curve[more].high < curve[one].low / (1 + NOISE)}
+        if not loud:
+            return ""
+        sides = ", ".join(f"n = {side:,}" for side in sorted(loud)) if len(loud) < 4 else f"{len(loud)} sizes"
+        return f". The times at {sides} are noise, for something disturbed them: measure again"
+
     def compared(self, side: int) -> str:
         """Say how long each takes at a side, and how many times as long the slower takes."""
         cpu, *others = (curve[side] for curve in self.curves.values())
@@ -370,8 +409,16 @@ def draw(state: State) -> Scene:
     ticks = {tick: f"{tick:,}" for tick in TICKS if least <= tick <= most}
     shapes = axes.grid(ticks, duration, below=27)
     shapes += _words(ran)
+    if state.asks:
+        return Scene(HIGH, [*shapes, *_draw_question(ran, axes)], ASK)
     if len(ran.curves) > 1:
         shapes += _draw_crossing(ran, axes)
+        x = axes.across.at(state.guess)
+        shapes.append(
+            Path(id="guess", points=((x, LOW), (x, TOP)), dashed=True, says=f"your guess: {state.guess}")
+        )
+        row = {"x": x - 4, "y": TOP + 10, "size": SMALL, "anchor": "end" if x > LEFT + 80 else "start"}
+        shapes.append(Words(id="your guess", words="your guess", **row))
     for place, curve in ran.curves.items():
         shapes += _curve(state, place, curve, axes)
     ends = {place: axes.up.at(list(curve.values())[-1].middle) for place, curve in ran.curves.items()}
@@ -379,6 +426,22 @@ def draw(state: State) -> Scene:
         shapes.append(Words(id=f"name {place}", x=RIGHT + 12, y=y, words=names(state)[place], size=SMALL))
     shapes += _comparison(ran, axes)
     return Scene(HIGH, shapes, caption(ran))
+
+
+def _draw_question(ran: Race, axes: Axes) -> list[Shape]:
+    """Return the handle with which the reader says where the curves will cross."""
+    side, first, last = ran.shown, ran.common[0], ran.common[-1]
+    x = axes.across.at(side)
+    row = {"y": (TOP + LOW) / 2, "bold": True}
+    shown: list[Shape] = [
+        Path(id="side", points=((x, LOW), (x, TOP)), thick=2, dashed=True),
+        _handle(ran, axes, f"drag to your guess: n = {side:,}"),
+    ]
+    if side > first:
+        shown.append(Words(id="CPU faster", x=x - 10, words="← CPU faster", anchor="end", **row))
+    if side < last:
+        shown.append(Words(id="device faster", x=x + 10, words=f"{ran.state.device} faster →", **row))
+    return shown
 
 
 def _axes(ran: Race) -> Axes:
@@ -397,7 +460,7 @@ def _words(ran: Race) -> list[Shape]:
     state = ran.state
     where = "" if state.device == "cpu" else f"; x {state.data}"
     across = f"n, where x is n × n in {state.dtype}{where}"
-    compared = f"n = {ran.shown:,}: {ran.compared(ran.shown)}"
+    compared = f"n = {ran.shown:,}: {'your guess' if state.asks else ran.compared(ran.shown)}"
     return [
         Words(id="title", x=4, y=9, words=f"time of {state.operation}"),
         Words(id="compared", x=WIDE - 4, y=9, words=compared, anchor="end", bold=True),
@@ -465,8 +528,7 @@ def _curve(state: State, place: str, curve: dict[int, Took], axes: Axes) -> list
         says = f"n = {side:,}: {names(state)[place]}: {duration(took.middle)}"
         if took.high > took.low:
             says += f", the middle half of the runs {duration(took.low)} to {duration(took.high)}"
-        asks = {"set": {"looked_at": side}}
-        shapes.append(dot(f"{place} {side}", at, 8, colour, square=place != "cpu", says=says, asks=asks))
+        shapes.append(dot(f"{place} {side}", at, 8, colour, square=place != "cpu", says=says))
     return shapes
 
 
@@ -476,17 +538,22 @@ def _comparison(ran: Race, axes: Axes) -> list[Shape]:
     x = axes.across.at(side)
     ends = [axes.up.at(curve[side].middle) for curve in ran.curves.values()]
     says = f"n = {side:,}: {ran.compared(side)}"
-    stops = tuple(
-        Stop(axes.across.at(n), LOW + 9, {"set": {"looked_at": n}}, f"n = {n:,}: {ran.compared(n)}")
-        for n in ran.common
-    )
     return [
         Path(id="side", points=((x, LOW), (x, min(ends))), thick=1, dashed=True),
         Path(id="apart", points=((x, max(ends)), (x, min(ends))), thick=4, says=says),
         Words(id="hint", x=x + 13, y=LOW + 9, words="drag", size=SMALL, quiet=True),
-        dot("handle", (x, LOW + 9), 16, palette.WAIT, edge=INK, thick=2.5, stops=stops, along=True,
-            says=f"drag along the sizes: n = {side:,}"),
-    ]  # fmt: skip
+        _handle(ran, axes, f"drag along the sizes: n = {side:,}"),
+    ]
+
+
+def _handle(ran: Race, axes: Axes, says: str) -> Box:
+    """Return what is dragged along the sizes, from anywhere over the curves."""
+    words = {n: f"n = {n:,}" if ran.state.asks else f"n = {n:,}: {ran.compared(n)}" for n in ran.common}
+    stops = [Stop(axes.across.at(n), LOW + 9, {"set": {"looked_at": n}}, says) for n, says in words.items()]
+    return dot(
+        "handle", (axes.across.at(ran.shown), LOW + 9), 16, palette.WAIT, edge=INK, thick=2.5,
+        stops=tuple(stops), along=True, says=says, ground=(LEFT, TOP, RIGHT - LEFT, LOW - TOP + 34),
+    )  # fmt: skip
 
 
 def caption(ran: Race) -> str:
@@ -497,7 +564,7 @@ def caption(ran: Race) -> str:
     how = source(ran.state.device)
     if simulated(ran.state.device) and ran.state.measured("cpu"):
         how = f"{ran.state.device} simulated, the CPU measured"
-    return f"{how}: {ran.verdict}; {said}."
+    return f"{how}: {ran.verdict}; {said}{ran.noise or f'; you said n = {ran.state.guess:,}'}."
 
 
 def round_side(side: float) -> int:
@@ -511,6 +578,9 @@ def round_side(side: float) -> int:
 
 def describe(state: State) -> str:
     """Say from which size on the accelerator is faster, and how far the two are apart at some sizes."""
+    if state.asks:
+        what = f"{state.operation} in {state.dtype}, where x {state.data}"
+        return f"{source(state.device)}: {what}. {ASK} It is at n = {state.looked_at:,}."
     ran = race(state)
     what = f"{state.operation} in {state.dtype}"
     told = dict.fromkeys(sorted({ran.common[0], ran.shown, ran.common[-1]}))
@@ -518,7 +588,8 @@ def describe(state: State) -> str:
     if len(ran.curves) == 1:
         return f"{source('cpu')}: for {what}, {at}. There is no accelerator here to compare with."
     about = f"for {what}, where x {state.data}"
-    return f"{source(state.device)}: {about}, {ran.verdict}; {at}. {_about_the_cpu(state)}"
+    said = f"{source(state.device)}: {about}, {ran.verdict}; {at}; you said n = {state.guess:,}{ran.noise}."
+    return f"{said} {_about_the_cpu(state)}"
 
 
 def _about_the_cpu(state: State) -> str:
@@ -559,6 +630,7 @@ def explorer() -> Explorer:
             Choice("operation", "operation", list(OPERATIONS)),
             Choice("dtype", "dtype", ["float32", "float16", *(["float64"] if wide else [])]),
             *([] if device == "cpu" else [Choice("data", "x", [STAYS, COMES, RETURNS])]),
+            *([] if device == "cpu" else [Action(SHOW, State.guessed, lambda state: state.asks)]),
             Measurement("Measure this CPU" if simulated(device) else "Measure more sizes", measure),
         ],
     )

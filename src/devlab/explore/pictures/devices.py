@@ -8,10 +8,11 @@ import torch
 
 from devlab import palette, sim
 from devlab.devices import bench, has_float64, name_of
+from devlab.explore.axes import guide
 from devlab.explore.controls import Action, Choice, Control
 from devlab.explore.explorer import Explorer
 from devlab.explore.origin import source
-from devlab.explore.scene import INK, SMALL, USUAL, Box, Scene, Shape, Words
+from devlab.explore.scene import INK, SMALL, USUAL, Box, Path, Scene, Shape, Words
 from devlab.explore.stopwatch import can_pin, rate
 from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE
 from devlab.watching.memory import size
@@ -101,10 +102,10 @@ def has_eig(where: torch.device) -> bool:
 
 HIGH, LOW = 300, 200  # where the picture and the boxes of the devices end
 HOST_BOX, DEVICE_LEFT, DEVICE_WIDE = (0, 0, 250, LOW), 460, 300
-WIDEST, NARROWEST = 34.0, 1.0  # how wide a connection is drawn
+WIDEST = 48.0  # how wide the widest connection is drawn; the others are as much narrower as they are slower
 GIGABYTE = 1e9
 SECONDS = 5.0  # for which the slowest of the gigabytes is on its way
-PARCEL = 14
+FLOW = 120.0  # how far along a connection a gigabyte's bytes go, in dots
 ALONE = "because Apple's chips have one GPU"
 SEND = "Send a gigabyte"
 
@@ -259,7 +260,7 @@ class Pen:
         self.state = state
         self.widest = widest
         self.shapes: list[Shape] = []
-        # (id, from, to, seconds for a gigabyte, colour, where to write those)
+        # (id, from, to, seconds for a gigabyte, where to write those)
         self.connections: list[tuple] = []
 
     def words(self, name: str, x: float, y: float, words: str, **look) -> None:
@@ -298,7 +299,7 @@ class Pen:
         rate = getattr(connections, kind) if connections else 0.0
         if not rate:
             return
-        width = max(NARROWEST, WIDEST * rate / self.widest)
+        width = WIDEST * rate / self.widest
         colour = palette.of(place) if kind == "own" else palette.COPY
         (x, y), (to_x, to_y) = start, end
         level = y == to_y
@@ -308,18 +309,23 @@ class Pen:
         name = f"{place} {kind}"
         says = f"{NAMES[kind].format(place=place)}: {gigabytes(rate)}; a gigabyte takes {duration(takes)}"
         size = (long, width) if level else (width, long)
+        if width < 0.5:  # thinner than a screen can show: a faint line tells where the connection is
+            self.shapes.append(guide(f"way of {name}", start, end))
         self.box(name, left, top, *size, fill=colour, edge="", round=0, says=says)
         written = f"{kind} {gigabytes(rate)}" if kind in ("pinned", "pageable") else gigabytes(rate)
         if level:
-            away = width / 2 + 9
+            away = width / 2 + 9 if width < 30 else 0  # on the connection, where there is room
             middle = (x + to_x) / 2 - (25 if kind in ("pinned", "pageable") else 0)
-            self.words(f"{name} rate", middle, y + (away if below else -away), written)
-            arrived = (to_x - 50, y + (away if below else -away)) if kind != "own" else (middle, y + away)
+            look = {} if away else {"colour": palette.LETTERS}
+            self.words(f"{name} rate", middle, y + (away if below else -away or -9), written, **look)
+            arrived = (
+                (to_x - 50, y + (away if below else -away)) if kind != "own" else (middle, y + (away or 9))
+            )
         else:
             below_edges = to_y - 19  # those of the two devices, which the connection passes
             self.words(f"{name} rate", x + 10, below_edges, written, anchor="start")
             arrived = (x + 95, below_edges)
-        self.connections.append((name, start, end, takes, colour, arrived))
+        self.connections.append((name, start, end, takes, arrived))
 
     def send(self) -> None:
         """Let a gigabyte set out on each connection of the device looked at, all at the same moment."""
@@ -329,16 +335,17 @@ class Pen:
         self.connections = [
             connection for connection in self.connections if connection[0].startswith(f"{place} ")
         ]
-        slowest = max((takes for _, _, _, takes, *_ in self.connections), default=0.0)
-        for name, start, end, takes, colour, arrived in self.connections:
+        slowest = max((takes for _, _, _, takes, _ in self.connections), default=0.0)
+        for name, start, end, takes, arrived in self.connections:
             share = takes / slowest
-            along = end[0] - start[0], end[1] - start[1]
-            x, y = end[0] - PARCEL / 2, end[1] - PARCEL / 2
-            self.box(
-                f"parcel {name}", x, y, PARCEL, PARCEL, fill=colour, edge=INK, thick=1.5,
-                during=(0.0, share), comes=along,
+            self.shapes.append(
+                Path(
+                    id=f"bytes of {name}", points=(start, end), edge=INK, thick=4, flows=FLOW,
+                    during=(0.0, share), goes=share,
+                )
             )  # fmt: skip
-            self.words(f"took {name}", *arrived, duration(takes), bold=True, during=(share, share))
+            on = palette.LETTERS if arrived[1] - start[1] == 9 else INK
+            self.words(f"took {name}", *arrived, duration(takes), bold=True, during=(share, share), colour=on)
 
 
 def duration(seconds: float) -> str:

@@ -221,7 +221,8 @@ def _try(model: nn.Module, optimizer, device: str) -> tuple[bool, str]:
     return True, ""
 
 
-HIGH, TOP, ROWS = 322, 46, 234  # of the picture; where the tree begins, and how much room all its rows have
+HIGH, TOP, ROWS = 312, 42, 230  # of the picture; where the tree begins, and how much room all its rows have
+SECONDS, ARRIVE, DROP = 4.0, 0.6, 0.85  # of the playing, and by which share copies arrive and are dropped
 KIND, CPU_LANE, DEVICE_LANE, LANE, RESULT = 204, 318, 474, 148, 630  # where columns begin; a lane's width
 TALLEST = 30
 RUN, AGAIN = "Run the line", "Guess again"
@@ -239,6 +240,7 @@ class State:
     call: str = CALLS[0]
     marks: frozenset[tuple[str, str, str]] = frozenset()
     ran: frozenset[tuple[str, str]] = frozenset()
+    takes: int = 0  # how many times a line was run
 
     @property
     def move(self) -> Move:
@@ -265,7 +267,7 @@ class State:
 
     def run(self) -> "State":
         """Return the state in which the line was run."""
-        return replace(self, ran=self.ran | {(self.module, self.call)})
+        return replace(self, ran=self.ran | {(self.module, self.call)}, takes=self.takes + 1)
 
     def again(self) -> "State":
         """Return the state before the line was run and before anything was expected of it."""
@@ -331,6 +333,7 @@ def draw(state: State) -> Scene:
         if row.kind:
             shapes += _draw_tensor(state, row, middle, tall - 3)
             guesses += _draw_guess(state, row, middle, tall - 3)
+            guesses += _draw_copy(state, row, middle, tall - 3)
     if state.shown:
         fails, trouble = "", _short(done.trouble)
         if not done.runs:
@@ -339,7 +342,8 @@ def draw(state: State) -> Scene:
         shapes.append(_words("step", 0, HIGH - 25, f"{said}{':' if trouble else '.'}", bold=True))
         if trouble:
             shapes.append(_words("trouble", 0, HIGH - 8, trouble, says=done.trouble))
-    return Scene(HIGH, shapes + guesses, caption(state))
+    moves = any(shape.comes for shape in shapes + guesses)
+    return Scene(HIGH, shapes + guesses, caption(state), SECONDS * moves, state.takes)
 
 
 def _words(name: str, x: float, y: float, words: str, **look) -> Words:
@@ -352,16 +356,30 @@ def _draw_tensor(state: State, row: Row, middle: float, tall: float) -> list[Sha
     behind = state.shown and not row.moved and any(one.moved for one in state.move.tensors)
     kind = row.kind if row.saved or row.kind != "buffer" else "buffer, not saved"
     left = DEVICE_LANE if state.shown and row.moved else CPU_LANE
+    way = {"during": (0.0, ARRIVE), "comes": (DEVICE_LANE - CPU_LANE, 0.0)} if left == DEVICE_LANE else {}
     return [
         _words(f"{row.name} kind", KIND, middle, kind, quiet=True),
         Box(
             id=row.name, x=left + 5, y=middle - tall / 2, wide=LANE - 10, high=tall,
             fill=palette.tint(palette.of(place)), edge=INK if behind else palette.of(place),
             thick=2.5 if behind else 1.5, asks=None if state.shown else {"press": f"mark {row.name}"},
-            says=_says(state, row),
+            says=_says(state, row), **way,
         ),
-        _words(f"{row.name} dtype", left + LANE / 2, middle, dtype, anchor="middle", mono=True),
+        _words(f"{row.name} dtype", left + LANE / 2, middle, dtype, anchor="middle", mono=True, **way),
     ]  # fmt: skip
+
+
+def _draw_copy(state: State, row: Row, middle: float, tall: float) -> list[Shape]:
+    """Draw a copy that comes and goes again: one that the line drops, or values that the line copies in."""
+    why = reason(row, state) if state.shown and not row.moved else ""
+    far = DEVICE_LANE - CPU_LANE
+    look = {"y": middle - tall / 2, "wide": LANE - 10, "high": tall, "goes": DROP, "during": (0.0, ARRIVE)}
+    look |= {"fill": palette.tint(palette.of(state.device)), "edge": palette.of(state.device)}
+    if why == "its copy is dropped":
+        return [Box(id=f"{row.name} copy", x=DEVICE_LANE + 5, comes=(far, 0.0), **look)]
+    if why == "values copied into it":
+        return [Box(id=f"{row.name} values", x=CPU_LANE + 5, comes=(-far, 0.0), **look)]
+    return []
 
 
 def _draw_guess(state: State, row: Row, middle: float, tall: float) -> list[Shape]:
@@ -373,10 +391,14 @@ def _draw_guess(state: State, row: Row, middle: float, tall: float) -> list[Shap
         drawn.append(Path(id=f"{row.name} expected", points=corners, dashed=True))
     note = reason(row, state) if state.shown and not row.moved else "your guess"
     if not row.moved if state.shown else expected:
-        drawn.append(_words(f"{row.name} note", DEVICE_LANE + LANE / 2, middle, note, anchor="middle"))
+        drawn.append(
+            _words(
+                f"{row.name} note", DEVICE_LANE + LANE / 2, middle, note, anchor="middle", during=(DROP, DROP)
+            )
+        )
     if state.shown:
         mark, fate = "✓ right" if expected == row.moved else "✗ wrong", "moved" if row.moved else "stayed"
-        drawn.append(_words(f"{row.name} mark", RESULT, middle, f"{mark}: it {fate}"))
+        drawn.append(_words(f"{row.name} mark", RESULT, middle, f"{mark}: it {fate}", during=(DROP, DROP)))
     return drawn
 
 

@@ -181,9 +181,10 @@ LANES = {
     "copy": "batches go from the host's memory to the device's",
     "compute": "the device computes with the batches that have come",
 }
-# Where each lane is, and how high: loads lie side by side.
-PLACES = ((24, 48), (98, 28), (152, 36), (214, 36))
-HIGH, TOP, BOTTOM = 287, 0, 264
+# Where each lane is, and how high: loads lie side by side. The last is for the time of one batch.
+PLACES = ((20, 44), (80, 22), (120, 26), (164, 26))
+PER_BATCH, TALL = 210, 18
+HIGH, TOP, BOTTOM = 267, 0, 244
 GUESS = "Guess first: for how much of the time does the device compute? Then press Play."
 
 
@@ -223,14 +224,30 @@ class State:
         return run_epoch(self.way, self.device)
 
     @property
+    def floor(self) -> tuple[float, str]:
+        """Return the seconds below which no order of the steps brings one batch, and the lane that says so.
+
+        Each step of a batch is as long as it is; workers load side by side.
+        """
+        lanes, shares = self.lanes, max(1, self.workers)
+        steps = {"load": lanes.loads, "copy": lanes.copies, "compute": lanes.computations}
+        each = {name: sum(end - start for start, end in spans) for name, spans in steps.items()}
+        each["load"] /= shares
+        name = max(each, key=each.get)
+        return each[name] / self.batches, name
+
+    @property
     def plain(self) -> Lanes:
         """Return the same work in the plainest loop: everything in turn."""
         return run_epoch(State(self.device, longest=self.longest, batches=self.batches).way, self.device)
 
 
 def follow(before: State, now: State) -> State:
-    """Return the state after a setting: with the run before, and to be played."""
-    return now if now == before else replace(now, before=before.way, take=before.take + 1)
+    """Return the state after a setting, to be played: with the run before, if it had the same work to do."""
+    if now == before:
+        return now
+    alike = (before.longest, before.batches) == (now.longest, now.batches)
+    return replace(now, before=before.way if alike else None, take=before.take + 1)
 
 
 def draw(state: State) -> Scene:
@@ -239,6 +256,7 @@ def draw(state: State) -> Scene:
     beside = [state.plain.total, *([before.total] if before else [])]
     chart = Chart(state.device, now.total, beside, TOP, BOTTOM)
     fills = (palette.HOST, "", palette.COPY, palette.of(state.device))
+    _draw_batch(chart, state, dict(zip(LANES, fills, strict=True)))
     for name, share, (y, high) in zip(LANES, _shares(now), PLACES, strict=True):
         chart.lane(name, y, high, name, f"{share:.0%}", before is not None, LANES[name], now.total)
     for name, spans, (y, high) in zip(LANES, _spans(before), PLACES, strict=True) if before else ():
@@ -262,6 +280,22 @@ def draw(state: State) -> Scene:
             chart.bar(f"{name} {number}", times, place, high / shares, fill, label, _says(name, number))
     chart.finish("the epoch", before.total if before else None)
     return Scene(HIGH, chart.shapes, caption(state), chart.played, state.take, "" if state.take else GUESS)
+
+
+def _draw_batch(chart: Chart, state: State, fills: dict[str, str]) -> None:
+    """Draw the time of one batch: what its longest step needs, and what a better loop would save."""
+    each, (floor, lane) = state.lanes.total / state.batches, state.floor
+    says = (
+        f"no order of the steps brings a batch in less than {duration(floor)}: so long is its step “{lane}”"
+    )
+    chart.lane("batch", PER_BATCH, TALL, "per batch", duration(each), False, says, state.lanes.total)
+    for name, start, end, fill in (("needed", 0, floor, fills[lane]), ("to save", floor, each, "")):
+        x, to, at_end = chart.x(start), chart.x(end), (state.lanes.total, state.lanes.total)
+        told = says if fill else f"{duration(end - start)} of each batch could be saved at most"
+        chart.box(f"batch {name}", at_end, (x, PER_BATCH, to - x, TALL), fill, told)
+    words = f"{duration(floor)} is its floor: “{lane}” takes so long alone"
+    middle = PER_BATCH + TALL / 2
+    chart.words("floor", chart.x(each) + 8, middle, words, state.lanes.total)
 
 
 def _says(lane: str, number: int) -> str:
@@ -288,7 +322,8 @@ def caption(state: State) -> str:
         taken += f", {compare(now.total, run_epoch(state.before, state.device).total)}"
     waits = f"the host waits for {shares['host waits']:.0%}" if now.waits else "the host waits for nothing"
     computes = f"the device computes for {shares['compute']:.0%} of it"
-    return f"{source(state.device)}: {taken}; {computes}, and {waits}."
+    each = f"{duration(now.total / state.batches)} a batch"
+    return f"{source(state.device)}: {taken}, {each}; {computes}, and {waits}."
 
 
 def _spans(lanes: Lanes) -> tuple:

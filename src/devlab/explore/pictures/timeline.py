@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 
 from devlab import palette
-from devlab.explore.controls import Choice, Number
+from devlab.explore.controls import Choice, Lines, Number, Refused
 from devlab.explore.explorer import Explorer
 from devlab.explore.lanes import GHOST, LEFT, LETTER, RIGHT, Chart, compare
 from devlab.explore.origin import first_accelerator, source
-from devlab.explore.scene import INK, Scene
+from devlab.explore.scene import INK, Scene, Stop
 from devlab.panel import join_words
 from devlab.watching.memory import duration
 from devlab.watching.record import Line
@@ -211,21 +211,35 @@ GUESSES = {
 }
 
 
+# Programs that do the same work, so that their times can be compared.
+SAME_WORK = (
+    {"a loss printed in the loop", "losses printed at the end"},
+    {"a batch in the same stream", "a batch in a second stream"},
+)
+
+
 @dataclass(frozen=True)
 class State:
     """A program, where the host synchronizes besides, and how many of its statements have been run.
 
-    `before` has the program and the synchronization of the run before. `take` counts what has been asked for,
-    and `guess` tells that the reader has a new program before them, which was not played yet.
+    `own` are the lines as the reader has changed them. `before` is the state before, where it did the same
+    work. `take` counts what has been asked for, and `guess` tells that the reader has a new program before
+    them, which was not played yet.
     """
 
     device: str
     program: str = "three matrix products"
     synchronize: str = AT_THE_END
     shown: int = MOST  # more than there are means all
-    before: tuple[str, str] | None = None
+    own: tuple[str, ...] = ()
+    before: "State | None" = None
     take: int = 0
     guess: bool = True
+
+    @property
+    def program_lines(self) -> tuple[str, ...]:
+        """Return the lines of the program, without the synchronizations."""
+        return self.own or PROGRAMS[self.program]
 
     @property
     def lines(self) -> dict[str, str]:
@@ -233,7 +247,7 @@ class State:
 
         A statement keeps its key wherever the host synchronizes.
         """
-        own, lines = PROGRAMS[self.program], {}
+        own, lines = self.program_lines, {}
         for number, statement in enumerate(own, start=1):
             lines[f"{number}"] = statement
             if self.synchronize == ALWAYS or (self.synchronize == AT_THE_END and number == len(own)):
@@ -263,20 +277,29 @@ class State:
     @property
     def done_before(self) -> Run | None:
         """Return the whole run before."""
-        if self.before is None:
-            return None
-        program, synchronize = self.before
-        return run_statements(replace(self, program=program, synchronize=synchronize).statements, self.device)
+        return self.before and run_statements(self.before.statements, self.device)
 
 
 def follow(before: State, now: State) -> State:
-    """Return the state after a setting: played at once, or guessed first if the program is new."""
+    """Return the state after a setting: played at once, or guessed first if the program is new.
+
+    Raises Refused where the reader's own lines do not run.
+    """
     if now == before:
         return now
-    now = replace(now, take=before.take + 1, guess=now.program != before.program)
-    if (now.program, now.synchronize) == (before.program, before.synchronize):
+    new = now.program != before.program
+    now = replace(now, take=before.take + 1, guess=new, own=() if new else now.own)
+    if now.lines == before.lines:
         return now
-    return replace(now, shown=MOST, before=(before.program, before.synchronize))
+    try:
+        lanes = run_statements(now.statements, now.device).lanes.values()
+    except Exception as error:
+        said = f"{type(error).__name__}: {str(error).splitlines()[0].partition(f' ({FILE}')[0]}"
+        raise Refused(f"These lines do not run, so they were put back. {said}") from None
+    if not any(span.seconds > 0 for lane in lanes for span in lane):
+        raise Refused(f"The lines were put back: nothing in them is work for {now.device}.")
+    alike = not new or any({now.program, before.program} <= pair for pair in SAME_WORK)
+    return replace(now, shown=MOST, before=replace(before, before=None) if alike else None)
 
 
 def draw(state: State) -> Scene:
@@ -322,13 +345,26 @@ def _says(state: State, kind: str, row: int, span: Span) -> str:
 
 def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
     """Write the program; a bar below each statement is as long as the statement keeps the host."""
+    places = [(COLUMN * (row // ROWS), 8 + ROW * (row % ROWS)) for row in range(len(state.lines) + 1)]
+    field, written = "own", state.program_lines
     for row, (key, statement) in enumerate(state.lines.items(), start=1):
-        x, y = COLUMN * ((row - 1) // ROWS), 8 + ROW * ((row - 1) % ROWS)
+        x, y = places[row - 1]
+        at = int(key) - 1 if key.isdigit() else None  # of the reader's own lines
+        stops = [
+            Stop(
+                *places[to],
+                {"set": {field: move_line(written, at, number)}},
+                f"let line {row} be line {to + 1}",
+            )
+            for to, number in _places_of_lines(state)
+            if at is not None
+        ]
         own = [(number, span) for kind, one, number, span in parts if (kind, one) == (HOST, row)]
         chart.words(
             f"line {key}", x, y, f"{row:>2}  {statement}", mono=True, faint=row > state.reached,
-            says=f"line {row}, {statement}: a click plays the program up to here",
-            asks={"set": {"shown": row}},
+            says=f"line {row}: click to play up to here"
+            + (", double-click (or F2) to write, drag to move" if stops else ""),
+            asks={"set": {"shown": row}}, stops=tuple(stops), writes=(field, written, at) if stops else None,
         )  # fmt: skip
         x += INDENT
         for number, span in own:
@@ -337,6 +373,32 @@ def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
                 place, says = (x, y + 8, wide, 4), _says(state, HOST, row, span)
                 chart.box(f"spent {key} {number}", span[:2], place, _fill(state, HOST, span), says)
             x += wide
+    _offer_line(chart, state, places[-1])
+
+
+def _offer_line(chart: Chart, state: State, place: tuple[float, float]) -> None:
+    """Write that a line can be added, where there is room for it."""
+    lines, (x, y) = state.program_lines, place
+    if len(lines) < MOST // 2 and not state.guess:
+        chart.words(
+            "new line", x + 12, y, "+ a line of your own", quiet=True, writes=("own", lines, len(lines)),
+            says="click to write one more line",
+        )  # fmt: skip
+
+
+def _places_of_lines(state: State) -> list[tuple[int, int]]:
+    """Return for each line of the program its row among all statements and its own number, from 0."""
+    return [(row, int(key) - 1) for row, key in enumerate(state.lines) if key.isdigit()]
+
+
+def move_line(lines: tuple[str, ...], at: int, to: int) -> tuple[str, ...]:
+    """Return lines of which one was moved to another place.
+
+    >>> move_line(("a", "b", "c"), 0, 2)
+    ('b', 'c', 'a')
+    """
+    rest = [*lines[:at], *lines[at + 1 :]]
+    return (*rest[:to], lines[at], *rest[to:])
 
 
 def _draw_lanes(chart: Chart, state: State, parts: list[Part]) -> None:
@@ -406,7 +468,8 @@ def describe(state: State) -> str:
             f"it waits for {duration(done.waited)} of that"
         )
     if before:
-        told += f"; all of it takes {duration(done.end)}, {compare(done.end, before.end)} ({state.before[0]})"
+        told += f"; all of it takes {duration(done.end)}, {compare(done.end, before.end)}"
+        told += f" ({state.before.program})"
     return (
         f"{source(state.device)}: {told}. Synchronize: {state.synchronize}. "
         f"Statement {state.reached} of {len(state.lines)}: {state.statements[state.reached - 1]}"
@@ -436,6 +499,7 @@ def explorer() -> Explorer:
             Choice("program", "program", programs_for(device)),
             Choice("synchronize", "synchronize", [NEVER, AT_THE_END, ALWAYS]),
             Number("shown", "statements", 1, MOST, drawn=True),
+            Lines("own", "lines", MOST // 2),
         ],
         follow,
     )

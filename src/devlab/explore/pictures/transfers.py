@@ -11,8 +11,9 @@ from devlab import palette, sim
 from devlab.explore.axes import Axes, Axis, apart, around, dot
 from devlab.explore.controls import Choice, Control, Switch
 from devlab.explore.explorer import Explorer
+from devlab.explore.lanes import LEFT, LETTER, Chart
 from devlab.explore.origin import first_accelerator, source
-from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
+from devlab.explore.scene import INK, SMALL, WIDE, Path, Scene, Shape, Stop, Words
 from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy, launch_of
 from devlab.sim import clock
 from devlab.sim.crossing import plan_copy
@@ -118,10 +119,9 @@ def phases(state: State, one: Lap) -> list[Phase]:
     return [phase for phase in found if phase.end - phase.start > 1e-9]
 
 
-HIGH, SECONDS = 316, 4.0  # of the picture, and of its playing
-LEFT, RIGHT = 76, 622  # of the curves
-TOP, LOW = 28, 178
-HOST_LANE, COPY_LANE, LANE = 226, 264, 26
+HIGH = 304
+RIGHT, TOP, LOW = 622, 28, 168  # of the curves
+LANES_TOP, HOST_LANE, COPY_LANE, LANES_LOW, LANE = 196, 216, 248, 280, 26
 
 
 def draw(state: State) -> Scene:
@@ -135,8 +135,13 @@ def draw(state: State) -> Scene:
     shapes += _title(state, one)
     shapes += _curves(state, curves, axes)
     shapes += _handle(state, curves[state.memory], axes)
-    shapes += _lanes(state, one)
-    return Scene(HIGH, shapes, caption(state, one), SECONDS if one else 0.0)
+    if one is None:
+        words = f"{size(state.looked_at)} do not fit on {state.device} at the moment"
+        shapes.append(Words(id="full", x=LEFT, y=HOST_LANE + LANE / 2, words=words, bold=True))
+        return Scene(HIGH, shapes, caption(state, one), 0.0)
+    beside = [curve[state.looked_at].done for curve in curves.values() if state.looked_at in curve]
+    chart = _lanes(state, one, beside)
+    return Scene(HIGH, shapes + chart.shapes, caption(state, one), chart.played)
 
 
 def _value(state: State, count: int, one: Lap) -> float:
@@ -191,7 +196,7 @@ def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list
             if not chosen and abs(place[1] - own.get(count, -math.inf)) < 8:
                 continue  # it would lie under the dot of the chosen curve
             says = f"{memory} memory, {_describe_lap(state, count, one)}"
-            asks = {"set": {"looked_at": count, **_memory(state, memory)}}
+            asks = None if chosen else {"set": {"looked_at": count, **_memory(state, memory)}}
             wide = 8 if chosen else 6
             shapes.append(dot(f"{memory} {count}", place, wide, palette.COPY, says=says, asks=asks))
     early = {count: one.returned for count, one in curves[state.memory].items() if goes_on_early(one)}
@@ -227,80 +232,40 @@ def _handle(state: State, curve: dict[int, Lap], axes: Axes) -> list[Shape]:
     x, y = place
     return [
         Words(id="hint", x=x + 10, y=y - 18, words="drag", size=SMALL, anchor="end", quiet=True),
-        dot("handle", place, 20, "", edge=INK, thick=2.5, stops=stops, along=True, says=says),
-    ]
+        dot(
+            "handle", place, 20, "", edge=INK, thick=2.5, stops=stops, along=True, says=says,
+            ground=(LEFT, TOP, RIGHT - LEFT, LOW - TOP + 24),
+        ),
+    ]  # fmt: skip
 
 
-_LOOKS = {
-    STARTING: {"fill": palette.HOST, "edge": ""},
-    CALLING: {"fill": palette.HOST, "edge": ""},
-    COPYING: {"fill": palette.COPY, "edge": ""},
-    STAGING: {"fill": palette.COPY, "edge": palette.HOST, "thick": 2},
-    WAITING: {"edge": palette.WAIT, "hatched": True},
-    FREE: {"edge": palette.HOST},
-}
-_LOW = (WAITING, FREE)  # in which the host does nothing for the copy: drawn low, with the words above
+_FILLS = {STARTING: palette.HOST, CALLING: palette.HOST, COPYING: palette.COPY, STAGING: palette.COPY}
 
 
-def _lanes(state: State, one: Lap | None) -> list[Shape]:
-    """Return what the host does, and when the bytes travel, in the time that the copy takes."""
-    shapes: list[Shape] = [
-        Words(id="host lane", x=4, y=HOST_LANE + LANE / 2, words="host", bold=True),
-        Words(id="copy lane", x=4, y=COPY_LANE + LANE / 2, words="copy", bold=True),
-    ]
-    if one is None:
-        words = f"{size(state.looked_at)} do not fit on {state.device} at the moment"
-        return [*shapes, Words(id="full", x=LEFT, y=HOST_LANE + LANE / 2, words=words, bold=True)]
+def _lanes(state: State, one: Lap, beside: list[float]) -> Chart:
+    """Return what the host does, and when the bytes travel, on the scale of the slowest memory."""
+    chart = Chart(state.device, one.done, beside, LANES_TOP, LANES_LOW)
+    chart.lane("host", HOST_LANE, LANE, "host", f"on at {duration(one.returned)}", False, when=one.returned)
+    chart.lane("copy", COPY_LANE, LANE, "copy", f"there at {duration(one.done)}", False, when=one.done)
     seen: dict[str, int] = {}
-    for phase in phases(state, one):
-        seen[phase.does] = seen.get(phase.does, 0) + 1
-        shapes += _stretch(f"host {phase.does} {seen[phase.does]}", HOST_LANE, phase, one.done, state)
-    travels = Phase(COPYING, *(one.working or (0.0, one.done)))
-    shapes += _stretch("bytes travel", COPY_LANE, travels, one.done, state)
-    middle = _x(one.returned, one.done)
-    shapes += [
-        Path(
-            id="returned", points=((middle, HOST_LANE - 4), (middle, HOST_LANE + LANE + 4)), thick=2,
-            during=(one.returned / one.done,) * 2,
-        ),
-        Words(
-            id="returned after", x=middle, y=HOST_LANE - 13, size=SMALL, bold=True,
-            words=f"the host goes on after {duration(one.returned)}",
-            anchor="start" if middle < (LEFT + WIDE) / 2 else "end", during=(one.returned / one.done,) * 2,
-        ),
-        Words(
-            id="done after", x=WIDE - 4, y=COPY_LANE + LANE + 13, size=SMALL, anchor="end",
-            words=f"the bytes are there after {duration(one.done)}", during=(1.0, 1.0),
-        ),
-    ]  # fmt: skip
-    return shapes
-
-
-def _x(moment: float, end: float) -> float:
-    return round(LEFT + (WIDE - 4 - LEFT) * moment / end, 1)
-
-
-def _stretch(name: str, top: float, phase: Phase, end: float, state: State) -> list[Shape]:
-    """Return a box for a while in a lane, with its words where there is room for them."""
-    x, to = _x(phase.start, end), _x(phase.end, end)
-    lasts = duration(phase.end - phase.start)
-    low = phase.does in _LOW and top == HOST_LANE
-    during = phase.start / end, phase.end / end
-    who = "the host" if top == HOST_LANE else "the copy"
-    early = phase.does == FREE and state.direction == OUT_OF
-    words = "too early to read" if early else f"{phase.does} {lasts}"
-    shapes: list[Shape] = [
-        Box(
-            id=name, x=x, y=top + (LANE - 9) * low, wide=to - x, high=9 if low else LANE, round=2,
-            during=during, says=f"{who}: {phase.does} for {lasts}", **_LOOKS[phase.does],
-        )
-    ]  # fmt: skip
-    if to - x > len(words) * SMALL * 0.64 + 8:
-        middle = top + ((LANE - 9) / 2 if low else LANE / 2)
-        look = {"size": SMALL, "anchor": "middle", "colour": INK if low else palette.LETTERS}
-        begins = during[:1] * 2
-        shapes.append(Words(id=f"{name} words", x=(x + to) / 2, y=middle, words=words, during=begins, **look))
-    return shapes
+    for does, start, end in phases(state, one):
+        seen[does] = number = seen.get(does, 0) + 1
+        early = does == FREE and state.direction == OUT_OF
+        label = "too early to read" if early else f"{does} {duration(end - start)}"
+        name, says = f"host {does} {number}", f"the host: {does} for {duration(end - start)}"
+        if does == FREE:
+            chart.ghost(name, (start, end), HOST_LANE, LANE, says)
+            if chart.x(end) - chart.x(start) > LETTER * len(label):
+                middle = chart.x((start + end) / 2), HOST_LANE + LANE / 2
+                chart.words(f"{name} label", *middle, label, start, anchor="middle")
+        else:
+            chart.bar(name, (start, end), HOST_LANE, LANE, _FILLS.get(does, ""), label, says)
+    travels = one.working or (0.0, one.done)
+    lasts = duration(travels[1] - travels[0])
+    says = f"the copy: {COPYING} for {lasts}"
+    chart.bar("bytes travel", travels, COPY_LANE, LANE, palette.COPY, f"{COPYING} {lasts}", says)
+    chart.finish("the copy", None)
+    return chart
 
 
 def caption(state: State, one: Lap | None) -> str:
