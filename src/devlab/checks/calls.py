@@ -464,15 +464,18 @@ _latest: list[int] = []
 
 
 @contextlib.contextmanager
-def name_cells_as_in(error: BaseException) -> Iterator[None]:
-    """Name each cell in a block by the run that an error came from: IPython knows a text's last run alone."""
+def name_cells_as_in(error: BaseException) -> Iterator[int]:
+    """Name each cell in a block by the run that an error came from, and give that run's number, 0 for none.
+
+    IPython knows a text's last run alone.
+    """
     frame = error.__traceback__.tb_frame if error.__traceback__ else None
     while frame is not None and frame.f_code.co_name != "run_code":
         frame = frame.f_back
     number = getattr(frame.f_locals.get("result"), "execution_count", None) if frame else None
     _latest.append(number or 0)
     try:
-        yield
+        yield _latest[-1]
     finally:
         _latest.pop()
 
