@@ -113,11 +113,11 @@ def test_lessons_never_import_each_other():
 
 
 def test_nothing_needs_explorers_or_the_classroom():
-    """Only the command line, and the user by `devlab.explore`, load them; a prediction is an explorer."""
+    """Only the command line, and the user by `devlab.explore`, load them; buttons are an explorer."""
 
     def reaches_in(module: str, found: Import) -> bool:
         on_demand = module in {"devlab", "devlab.cli"} and not found.top_level
-        on_demand = on_demand or module == "devlab.learner.predict"
+        on_demand = on_demand or module in {"devlab.learner.predict", "devlab.learner.card"}
         goal = part(found.target)
         return (
             found.target.startswith("devlab.")

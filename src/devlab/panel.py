@@ -57,6 +57,10 @@ class Panel:
         self._shown_in_cell = shell.execution_count
         display(self._content(), raw=True)
 
+    def hold_back(self) -> None:
+        """Do not show it as the value of this cell: something else shows it."""
+        self._shown_in_cell = notebook_shell().execution_count
+
     def _content(self) -> dict[str, str]:
         content = self.html()
         shown = card(content, self.accent) if self.accent else content

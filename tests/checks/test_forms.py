@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import devlab
+from devlab.checks.answered import BadCall, exercise_of
 from devlab.checks.calls import plain_function
-from devlab.checks.check import BadCall, exercise_of
 from devlab.checks.exercise import find
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Caller

@@ -1,6 +1,7 @@
 """The verdict as text and as HTML."""
 
 import html.parser
+import re
 
 import pytest
 
@@ -75,6 +76,38 @@ def test_html_says_what_the_text_says():
     assert ("aria-label", "failed") in reader.attributes
     assert "<style" not in left_behind().html()
     assert "<script" not in left_behind().html()
+
+
+def test_a_warning_comes_before_all_else():
+    """Such as that the judged answer is an earlier one."""
+    result = left_behind()
+    result.warning = "In[3] <failed>"
+    assert str(result).splitlines()[0] == "! In[3] <failed>"
+    assert result.html().index("In[3] &lt;failed&gt;") < result.html().index("the label stayed behind")
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "marked"),
+    [
+        ("f32[4,3] sim:0", "f32[4,3] cpu", ["sim:0", "cpu"]),
+        ("f32[4,3] cpu", "f64[4,2] cpu", ["f32", "3", "f64", "2"]),
+        ("each row as it came: -6.654 at [0, 3]", "-6.65234 at [0, 3]", ["-6.654", "-6.65234"]),
+        ('{"x": f32[2] sim:0}', '{"x": f32[2] sim:0, "y": <b>}', [", &quot;y&quot;: &lt;b&gt;"]),
+        ("a tensor", "None", []),
+        ("True", "False", []),
+    ],
+)
+def test_what_differs_is_marked(expected, got, marked):
+    """In both lines, as far as they say the same otherwise; where no word is the same nothing is marked."""
+    result = left_behind()
+    result.details = (("expected", expected), ("got", got), ("next", expected))
+    assert re.findall(r"<mark[^>]*>(.*?)</mark>", result.html()) == marked
+    reader = Reader()
+    reader.feed(result.html())
+    said = "".join(reader.words)
+    assert reader.open == []
+    assert expected in said
+    assert got in said
 
 
 def test_html_is_escaped():

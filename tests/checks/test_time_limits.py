@@ -218,3 +218,28 @@ def test_a_profile_works_after_a_call_was_stopped(follow):
     said = done.stdout.splitlines()
     assert [line for line in said if STOPPED.fullmatch(line)] == said
     assert len(said) == 2
+
+
+def test_a_call_that_takes_long_is_spoken_of_once(monkeypatch):
+    """While it runs, and not after the verdict; a short call is not spoken of."""
+    for limit in ("SECONDS", "ON_THE_WALL"):
+        monkeypatch.setattr(time_limits, limit, 300.0)
+    monkeypatch.setattr(time_limits, "SPEAKS", 0.0)
+    heard = threading.Event()
+    spoken = []
+
+    def speak():
+        spoken.append(threading.current_thread())
+        heard.set()
+
+    def total(losses):
+        assert heard.wait(120)
+        return sum(losses)
+
+    assert judge(looping(), total, CPU, speak=speak).passed
+    assert len(spoken) == 1
+    assert spoken[0] is not threading.main_thread()
+    assert not spoken[0].is_alive()
+    monkeypatch.setattr(time_limits, "SPEAKS", 300.0)
+    assert judge(looping(), sum, CPU, speak=speak).passed
+    assert len(spoken) == 1

@@ -323,7 +323,7 @@ shell.run_cell("devlab.explain(kept)", store_history=True)
 
 
 def test_a_cell_is_named_by_the_run_that_raised():
-    """The same text ran again since: In[2], not In[6], was in force when the error came."""
+    """The same text ran again since: In[2], not In[6], was in force when the error came, in a run of its own."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", RUNS],
         capture_output=True,
@@ -332,8 +332,8 @@ def test_a_cell_is_named_by_the_run_that_raised():
         env={**os.environ, "DEVLAB_DEVICE": "sim", "HOME": "/nonexistent"},
     )
     at_once, _, later = done.stdout.partition("== later")
-    assert "(Cell In[2], line 2, in look)" in at_once, done.stdout + done.stderr
-    assert "(Cell In[2], line 2, in look)" in later, later + done.stderr
+    assert "(Cell In[2], line 2, in look, run by Cell In[3])" in at_once, done.stdout + done.stderr
+    assert "(Cell In[2], line 2, in look, run by Cell In[4])" in later, later + done.stderr
     assert "In[6]" not in later
 
 

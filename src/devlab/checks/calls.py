@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import io
 import linecache
+import re
 import sys
 import sysconfig
 import traceback
@@ -463,17 +464,36 @@ _latest: list[int] = []
 
 
 @contextlib.contextmanager
-def name_cells_as_in(error: BaseException) -> Iterator[None]:
-    """Name each cell in a block by the run that an error came from: IPython knows a text's last run alone."""
+def name_cells_as_in(error: BaseException) -> Iterator[int]:
+    """Name each cell in a block by the run that an error came from, and give that run's number, 0 for none.
+
+    IPython knows a text's last run alone.
+    """
     frame = error.__traceback__.tb_frame if error.__traceback__ else None
     while frame is not None and frame.f_code.co_name != "run_code":
         frame = frame.f_back
     number = getattr(frame.f_locals.get("result"), "execution_count", None) if frame else None
     _latest.append(number or 0)
     try:
-        yield
+        yield _latest[-1]
     finally:
         _latest.pop()
+
+
+def find_failed_cell(answer: object) -> str:
+    """Say that an answer is an earlier version, where the cell that writes it anew has failed; else ""."""
+    shell, name = notebook_shell(), getattr(answer, "__name__", "")
+    methods = vars(answer).values() if isinstance(answer, type) else [answer]
+    code = next((one.__code__ for one in map(plain_function, methods) if one), None)
+    if not (shell and name and code):
+        return ""
+    raw = shell.history_manager.input_hist_raw
+    writes = re.compile(rf"^(?:(?:async )?def |class ){re.escape(name)}\b|^({re.escape(name)}) *=", re.M)
+    newest = next((n for n in range(len(raw) - 1, 0, -1) if writes.search(raw[n])), 0)
+    own = _run_of(code.co_filename, shell, newest)
+    if own in (0, newest) or writes.search(raw[newest])[1]:
+        return ""
+    return f"In[{newest}] writes {name} anew and has failed; this is your earlier version, from In[{own}]"
 
 
 def _run_of(filename: str, shell, latest: int) -> int:

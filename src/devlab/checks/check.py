@@ -1,96 +1,18 @@
 """`devlab.check`: find the exercise that a value answers, judge it, show the verdict, remember it."""
 
 import os
-import sys
-import types
 from collections.abc import Callable, Iterable
 
 from devlab.carried import notebook
-from devlab.checks.exercise import Exercise, exercises, find, lessons, nearest
+from devlab.checks.answered import BadCall, exercise_of, names_of_caller
+from devlab.checks.calls import find_failed_cell, loops_around, where_raised
+from devlab.checks.exercise import lessons
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.placeholder import is_blank, is_printed
 from devlab.checks.result import CheckFailed, Outcome, Result
-from devlab.checks.values import a_type
 from devlab.devices import UnknownDevice
-from devlab.learner import progress
-
-
-class BadCall(Exception):
-    """What was passed cannot be judged; `headline` says why and `step` what to do."""
-
-    def __init__(self, name: str, headline: str, step: str):
-        super().__init__(headline)
-        self.name = name
-        self.headline = headline
-        self.step = step
-
-
-def names_of_caller(answer: object) -> list[str]:
-    """Return the names of a value in the code that called devlab, local names before global names.
-
-    For a function of this package that a learner calls: what counts is the frame that called that function.
-    """
-    frame = sys._getframe(2)
-    held = [*frame.f_locals.items(), *frame.f_globals.items()]
-    return list(dict.fromkeys(name for name, value in held if value is answer))
-
-
-def exercise_of(answer: object, names: Iterable[str] = ()) -> Exercise:
-    """Return the exercise that a value answers; raises BadCall where none fits.
-
-    A function or class says it by its own name. Whatever else can be called, such as a functools.partial or
-    a lambda, is known by one of the `names` that it has where it was passed.
-    """
-    if isinstance(answer, str):
-        return _by_name(answer)
-    if isinstance(answer, types.ModuleType) or not callable(answer) or find(type(answer).__name__):
-        raise _no_function(answer)
-    name = getattr(answer, "__name__", None)
-    if not (isinstance(name, str) and find(name)):
-        name = next(filter(find, names), name)
-    if not isinstance(name, str) or name == "<lambda>":
-        raise _no_name(answer)
-    exercise = _by_name(name)
-    if exercise.wants_class != isinstance(answer, type):
-        wanted, came = ("class", "function") if exercise.wants_class else ("function", "class")
-        raise BadCall(
-            name, f"the task asks for a {wanted}, and this is a {came}", f"write {exercise.signature}"
-        )
-    return exercise
-
-
-def _by_name(name: str) -> Exercise:
-    exercise = find(name)
-    if exercise:
-        return exercise
-    near = nearest(name)
-    step = f"did you mean {' or '.join(near)}? The function's own name is the exercise" if near else (
-        "the function's own name is the exercise; devlab.progress() lists them all"
-    )  # fmt: skip
-    raise BadCall(name, "there is no exercise of this name", step)
-
-
-def _no_function(answer: object) -> BadCall:
-    kind = type(answer).__name__
-    if find(kind):
-        return BadCall(
-            kind, "this is an object made by the class; the class itself is judged", f"devlab.check({kind})"
-        )
-    headline = f"check takes the function itself, and this is {'None' if answer is None else a_type(answer)}"
-    step = f"pass the name without parentheses or quotes: devlab.check({exercises()[0].name})"
-    return BadCall("check", headline, step)
-
-
-def _no_name(answer: object) -> BadCall:
-    """Say that what can be called does not tell which exercise it answers."""
-    within = getattr(getattr(answer, "func", None), "__name__", "")  # of a functools.partial
-    example = within if find(within) else exercises()[0].name
-    is_lambda = getattr(answer, "__name__", "") == "<lambda>"
-    headline = (
-        f"{'a lambda' if is_lambda else a_type(answer)} has no name that says which exercise it answers"
-    )
-    step = f"give it the exercise's name first: {example} = …, then devlab.check({example})"
-    return BadCall("check", headline, step)
+from devlab.learner import card, progress
+from devlab.panel import notebook_shell
 
 
 def check(answer: Callable) -> Result:
@@ -106,14 +28,31 @@ def check(answer: Callable) -> Result:
       next          pass the name without parentheses or quotes: devlab.check(device_of)
     <Outcome.ERROR: 'error'>
     """
-    result = verdict(answer, names_of_caller(answer))
+    names = names_of_caller(answer)
+    result = _judge_live(answer, names) if hasattr(notebook_shell(), "kernel") else verdict(answer, names)
     if result.passed:
         result.onward = onward(result.name)
-    result.show()
-    if result.rows and (result.passed or not is_printed(result.name, answer)):
+    counts = not is_printed(result.name, answer)
+    card.show(result, counts)
+    if result.rows and (result.passed or counts):
         progress.record(result)
     if os.environ.get("DEVLAB_STRICT") == "1" and not result.passed:
         raise CheckFailed(result.text())
+    return result
+
+
+def _judge_live(answer: Callable, names: Iterable[str]) -> Result:
+    """Judge in a notebook: what runs on says so, an interrupt ends in a verdict, a failed cell is named."""
+    name = str(getattr(answer, "__name__", "check"))
+    waiting = card.Waiting(name)
+    try:
+        result = verdict(answer, names, waiting)
+    except KeyboardInterrupt as stop:
+        at = loops_around(stop) or where_raised(stop)
+        details = ("at", at), ("next", "see what your code was doing there, then run this cell again")
+        result = Result(name, Outcome.ERROR, "you have interrupted it", details=details[not at :])
+    waiting.end()
+    result.warning = find_failed_cell(answer)
     return result
 
 
@@ -139,10 +78,10 @@ def onward(name: str) -> tuple[str, str]:
     )
 
 
-def verdict(answer: Callable, names: Iterable[str] = ()) -> Result:
+def verdict(answer: Callable, names: Iterable[str] = (), speak: Callable | None = None) -> Result:
     """Return what check shows, without showing or remembering it; never raises.
 
-    `names` are those that the answer has where it comes from.
+    `names` are those that the answer has where it comes from. `speak` is called when it takes long.
     """
     try:
         exercise = exercise_of(answer, names)
@@ -150,7 +89,7 @@ def verdict(answer: Callable, names: Iterable[str] = ()) -> Result:
             raise BadCall(
                 answer, "this is the name in quotes", f"pass the {answer} you wrote: devlab.check({answer})"
             )
-        return not_attempted(exercise) if is_blank(answer) else judge(exercise, answer)
+        return not_attempted(exercise) if is_blank(answer) else judge(exercise, answer, speak=speak)
     except BadCall as bad:
         return Result(bad.name, Outcome.ERROR, bad.headline, details=(("next", bad.step),))
     except UnknownDevice as unknown:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy
 import torch
 
-from devlab.checks.values import a_type, describe, describe_tensor, on_cpu, shorten
+from devlab.checks.values import a_type, describe, describe_form, on_cpu, shorten
 
 # What a dtype cannot hold, relative and absolute: the tolerances of torch.testing.
 ROUNDING = {
@@ -114,10 +114,8 @@ def tensor(
     >>> tensor(torch.ones(2), torch.ones(2), torch.device("cpu"))
     """
     kind(got, torch.Tensor, "a tensor", what)
-    if tuple(got.shape) != tuple(wanted.shape):
-        fail(f"{what} has shape {_shape(got)}, not {_shape(wanted)}", f"shape {_shape(wanted)}", got)
-    if got.dtype != wanted.dtype:
-        fail(f"{what} is {got.dtype}, not {wanted.dtype}", str(wanted.dtype), describe_tensor(got))
+    if odd := _differ_in_form(got, wanted):
+        fail(f"{what} {odd}", describe_form(wanted.dtype, wanted.shape, on), got)
     device(got, on, what)
     values(got, wanted, what, within)
 
@@ -142,10 +140,8 @@ def array(got: object, wanted: numpy.ndarray, what: str = "the result") -> None:
     >>> array(numpy.ones(2), numpy.ones(2))
     """
     kind(got, numpy.ndarray, "a NumPy array", what)
-    if got.shape != wanted.shape:
-        fail(f"{what} has shape {_shape(got)}, not {_shape(wanted)}", f"shape {_shape(wanted)}", got)
-    if got.dtype != wanted.dtype:
-        fail(f"{what} is {got.dtype}, not {wanted.dtype}", str(wanted.dtype), got)
+    if odd := _differ_in_form(got, wanted):
+        fail(f"{what} {odd}", describe(wanted), got)
     if got.tobytes() != wanted.tobytes():
         values(*(torch.tensor(side.copy()) for side in (got, wanted)), what)
 
@@ -218,6 +214,12 @@ def _first(
 def _plain(element: torch.Tensor, digits: int = 6) -> str:
     value = element.item()
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def _differ_in_form(got: torch.Tensor | numpy.ndarray, wanted: torch.Tensor | numpy.ndarray) -> str:
+    if tuple(got.shape) != tuple(wanted.shape):
+        return f"has shape {_shape(got)}, not {_shape(wanted)}"
+    return f"is {got.dtype}, not {wanted.dtype}" if got.dtype != wanted.dtype else ""
 
 
 def _shape(tensor: torch.Tensor | numpy.ndarray) -> str:

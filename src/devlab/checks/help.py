@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from devlab import carried
-from devlab.checks.check import BadCall, exercise_of, names_of_caller
+from devlab.checks.answered import BadCall, exercise_of, names_of_caller
 from devlab.checks.exercise import Exercise
 from devlab.checks.placeholder import is_printed
 from devlab.checks.values import times

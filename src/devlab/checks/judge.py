@@ -234,16 +234,18 @@ def judge(
     devices: Sequence[torch.device] | None = None,
     seed: int = 0,
     caller: Caller | None = None,
+    speak: Callable[[], None] | None = None,
 ) -> Result:
     """Judge an answer and return the Result; never raises for anything that the answer does.
 
     `devices` defaults to the bench of this machine. `seed` moves all random inputs, so that a grader
-    can use numbers that no learner has seen. `caller` makes the calls of the answer.
+    can use numbers that no learner has seen. `caller` makes the calls of the answer; `speak` is called when
+    a call takes long.
     """
     caller = caller or Caller()
     devices = bench() if devices is None else devices
     notebook = unusable()
-    with preserve_state() as free, time_limits.watch_calls():
+    with preserve_state() as free, time_limits.watch_calls(speak):
         table = _judge_rows(exercise, answer, devices, seed, caller)
         if free and main_finding(table) is None and settings.may_change(answer):
             _judge_once_more(exercise, answer, devices, seed, caller, table)

@@ -1,7 +1,9 @@
 """How an outcome reads: a verdict as aligned plain text, and the same as HTML."""
 
 import enum
+import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from devlab.panel import Column, Panel, Table, escape, prose
 
@@ -69,10 +71,13 @@ INDENT = 2
 LABEL_WIDTH = 12
 TABLE = 'style="margin:0.3em 0 0;border-collapse:collapse;font-size:inherit"'
 PLAIN = 'style="background:none"'
+MARK = "background:#ffd24d66;color:inherit;font-weight:700;border-radius:2px"  # read in either theme
 CENTRED = 'style="text-align:center"'
 DEVICE = 'style="text-align:center;font-weight:normal;padding:0 0.8em"'
 ROW = 'style="text-align:left;font-weight:normal;padding:0 0.8em 0 0"'
-DETAIL = 'style="text-align:left;vertical-align:top;font-weight:normal;padding:0 1em 0 0;white-space:nowrap"'
+DETAIL = (
+    'style="text-align:left;vertical-align:baseline;font-weight:normal;padding:0 1em 0 0;white-space:nowrap"'
+)
 
 
 class CheckFailed(AssertionError):
@@ -99,7 +104,7 @@ class Result(Panel):
 
     `rows` holds a RowResult for each row; `points` counts the rows that passed on every device, out of
     `possible`. `details` are labelled lines: called with, expected, got, next. After a pass `onward` names
-    the next exercise, with its address in the course.
+    the next exercise, with its address in the course. A `warning` comes before all else.
     """
 
     name: str
@@ -109,6 +114,7 @@ class Result(Panel):
     details: tuple[tuple[str, str], ...] = ()
     possible: int = 0
     onward: tuple[str, str] = ("", "")
+    warning: str = ""
 
     @property
     def passed(self) -> bool:
@@ -152,7 +158,8 @@ class Result(Panel):
         title = f"{self.outcome.sign} {self.name}: {self.headline}"
         left = max([len(row.label) for row in self._table], default=0) + INDENT + 2
         width = max(left + sum(len(device) + 3 for device in self.devices), 56)
-        lines = [f"{title:<{width - len(self.score) - 2}}  {self.score}".rstrip()]
+        lines = [f"{Outcome.ERROR.sign} {self.warning}"] if self.warning else []
+        lines.append(f"{title:<{width - len(self.score) - 2}}  {self.score}".rstrip())
         if self._table:
             lines.append(" " * left + "".join(f"   {device}" for device in self.devices))
         for row in self._table:
@@ -177,7 +184,8 @@ class Result(Panel):
             f"{prose(self.headline)}</span>"
             f'<span style="white-space:nowrap">{self.score}</span></div>'
         )
-        return f"{title}{self._html_table()}{self._html_details()}{self._html_onward()}"
+        warning = f"<div>{Outcome.ERROR.html_sign} {escape(self.warning)}</div>" if self.warning else ""
+        return f"{warning}{title}{self._html_table()}{self._html_details()}{self._html_onward()}"
 
     def _html_table(self) -> str:
         columns = [Column(look=ROW, html=prose, labels=True, head='style="padding:0"')]
@@ -193,9 +201,13 @@ class Result(Panel):
     def _html_details(self) -> str:
         columns = [
             Column(look=DETAIL, labels=True),
-            Column(look='style="text-align:left;padding:0"', html=_code),
+            Column(look='style="text-align:left;vertical-align:baseline;padding:0"', html=_code),
         ]
-        return Table(columns, self.details, look=TABLE, row_look=PLAIN).html()
+        told = dict(self.details)
+        sides = ("expected", "got")
+        marked = dict(zip(sides, mark_difference(*(told.get(side, "") for side in sides)), strict=True))
+        rows = [(label, marked.get(label, escape(text))) for label, text in self.details]
+        return Table(columns, rows, look=TABLE, row_look=PLAIN).html()
 
     def __repr__(self) -> str:
         return f"<Result {self.name}: {self.outcome}, {self.score}>"
@@ -205,6 +217,27 @@ def _html_sign(outcome: Outcome | None) -> str:
     return outcome.html_sign if outcome else ""
 
 
-def _code(text: str) -> str:
+def _code(content: str) -> str:
     look = "white-space:pre-wrap;background:none;color:inherit;padding:0"
-    return f'<code style="{look}">{escape(text)}</code>'
+    return f'<code style="{look}">{content}</code>'
+
+
+def mark_difference(one: str, other: str) -> tuple[str, str]:
+    """Return two texts as HTML, with marks at the words that differ; without, where no word is the same.
+
+    Of words that stand in the place of fewer, the last are marked: a value comes after the words for it.
+
+    >>> mark_difference("f32[3] cpu", "f32[2] cpu")[1].count("<mark"), mark_difference("None", "3")
+    (1, ('None', '3'))
+    """
+    words, others = (re.findall(r"[\w.:+-]+|\s+|.", text, re.S) for text in (one, other))
+    shown = [], []
+    steps = SequenceMatcher(None, words, others, autojunk=False).get_opcodes()
+    alike = any(kind == "equal" and any(map(str.isalnum, words[a:b])) for kind, a, b, _, _ in steps)
+    for kind, a, b, c, d in steps:
+        marked = 0 if kind == "equal" or not alike else min(b - a, d - c) or max(b - a, d - c)
+        for side, part in zip(shown, (words[a:b], others[c:d]), strict=True):
+            last = "".join(part[-marked:]) if marked else ""
+            side.append(escape("".join(part).removesuffix(last)))
+            side.append(f'<mark style="{MARK}">{escape(last)}</mark>' if last.strip() else escape(last))
+    return "".join(shown[0]), "".join(shown[1])

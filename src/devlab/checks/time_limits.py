@@ -11,13 +11,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 # A right answer takes milliseconds, on a slow machine a second. The first limit counts seconds of computing,
 # the second seconds of the clock on the wall, which goes on while other programs compute. Both begin anew
 # where a module was imported: the first optimizer that is made imports some eight hundred.
 SECONDS = 10.0
 ON_THE_WALL = 30.0
+SPEAKS = 3.0  # seconds on the wall, after which a learner is told that the code still runs
 STEP = 0.05
 PAUSE = 0.4  # between two exceptions, so that the second does not interrupt the clean-up after the first
 set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -34,10 +35,13 @@ class TooLong(BaseException):
 
 
 @contextlib.contextmanager
-def watch_calls() -> Iterator[None]:
-    """Let `limited` end calls that take too long, in a block, of this thread."""
+def watch_calls(speak: Callable[[], None] | None = None) -> Iterator[None]:
+    """Let `limited` end calls that take too long, in a block, of this thread.
+
+    `speak` is called once, from another thread, when a call has taken SPEAKS seconds; never after the block.
+    """
     global _active
-    before, watcher = _active, _Watcher()
+    before, watcher = _active, _Watcher(speak)
     with _interruptible():
         _active = watcher
         with contextlib.suppress(RuntimeError):  # the program may have all the threads that the system allows
@@ -48,6 +52,8 @@ def watch_calls() -> Iterator[None]:
             _active = before
             watcher.over.set()
             watcher.disarm()
+            if speak and watcher.ident:
+                watcher.join()
 
 
 @contextlib.contextmanager
@@ -96,7 +102,7 @@ class Budget:
     """The time that is left to a call."""
 
     def __init__(self):
-        self.imported = len(sys.modules)
+        self.imported, self.began = len(sys.modules), time.monotonic()
         self._computed = time.process_time() + SECONDS
         self._wall = time.monotonic() + ON_THE_WALL
 
@@ -108,8 +114,9 @@ class Budget:
 class _Watcher(threading.Thread):
     """Looks every STEP whether the call under way has to end."""
 
-    def __init__(self):
+    def __init__(self, speak: Callable[[], None] | None):
         super().__init__(name="devlab's limit for a call", daemon=True)
+        self.speak = speak
         self.target = threading.get_ident()
         self.over = threading.Event()
         self.call: Budget | None = None
@@ -127,6 +134,9 @@ class _Watcher(threading.Thread):
                 elif self.call and self.call.overdue() > 0:
                     self._end()
                     pause = PAUSE
+            if self.speak and (call := self.call) and time.monotonic() - call.began > SPEAKS:
+                self.speak, speak = None, self.speak
+                speak()
 
     def _end(self) -> None:
         """Raise TooLong in the call; where that has not helped, interrupt what it waits for, in turns."""

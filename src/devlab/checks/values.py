@@ -103,7 +103,7 @@ def describe_later(value: object) -> Callable[[], str]:
     'f32[3] cpu'
     """
     if type(value) is torch.Tensor and value.dim() and not _is_shown(value):
-        return partial(_form, value.dtype, value.shape, value.device, _graph(value))
+        return partial(describe_form, value.dtype, value.shape, value.device, _graph(value))
     return partial(describe, value) if type(value) in UNCHANGING else partial(str, describe(value))
 
 
@@ -158,7 +158,7 @@ def describe_tensor(tensor: torch.Tensor) -> str:
     >>> describe_tensor(torch.ones(2, requires_grad=True) * 2)
     'f32[2] cpu with a graph'
     """
-    text = _form(tensor.dtype, tensor.shape, tensor.device, _graph(tensor))
+    text = describe_form(tensor.dtype, tensor.shape, tensor.device, _graph(tensor))
     if _is_shown(tensor):
         return f"{text} {copy_of(tensor).tolist()}"
     if tensor.dim() == 0 and tensor.device.type != "meta":
@@ -179,7 +179,12 @@ def _is_shown(tensor: torch.Tensor) -> bool:
     return few and (tensor.is_cpu or is_simulated(tensor))
 
 
-def _form(dtype: torch.dtype, shape: torch.Size, device: torch.device, graph: str) -> str:
+def describe_form(dtype: torch.dtype, shape: torch.Size, device: torch.device, graph: str = "") -> str:
+    """Return a tensor's dtype, shape and device in a few words.
+
+    >>> describe_form(torch.int64, torch.Size([2, 3]), torch.device("cpu"))
+    'i64[2,3] cpu'
+    """
     short = SHORT_DTYPES.get(dtype, str(dtype).removeprefix("torch."))
     return f"{short}[{','.join(map(str, shape))}] {device}{graph}"
 

@@ -68,8 +68,11 @@ def known_of(error: BaseException | None) -> Explanation:
     if not isinstance(error, BaseException):
         return Explanation("there is no error to explain yet", note="run what fails, then devlab.explain()")
     try:
-        with name_cells_as_in(error):
-            return read(*cause_of(error))
+        with name_cells_as_in(error) as run:
+            report = read(*cause_of(error))
+        if run and report.where and f"In[{run}]" not in report.where:
+            report.where += f", run by Cell In[{run}]"
+        return report
     except Exception as own:  # an instrument that fails would hide the learner's own error
         return Explanation(
             "I do not know this one",

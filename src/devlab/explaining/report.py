@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from devlab.checks.calls import failure_of, where_raised
+from devlab.checks.result import PLAIN, TABLE
 from devlab.panel import Column, Panel, Table, escape, notebook_shell, prose
 
 MISMATCH = "two devices met"
@@ -151,11 +152,11 @@ def cause_of(error: BaseException) -> tuple[BaseException, Problem]:
     return error, problem
 
 
-_CELL = 'style="text-align:left;vertical-align:top;padding:0 1em 0 0"'
+_CELL = 'style="text-align:left;vertical-align:baseline;padding:0.1em 1em 0.1em 0"'
 _CODE = ("failed in", "culprit")
 # A line of a change: tints that text can be read on in either theme; the signs say the same without colour.
 _LINE = "display:block;white-space:pre-wrap;color:inherit;padding:0 0.4em"
-_GOES, _COMES = "#c0392b33", "#1e7a4633"
+_GOES, _COMES, _STAYS = "#c0392b33", "#1e7a4633", "#80808022"
 
 
 @dataclass(frozen=True)
@@ -273,33 +274,38 @@ class Explanation(Panel):
             ("where from", escape),
         )
         met = [(_sign(one), one.name, one.what, one.device, one.origin) for one in self.met]
-        rows = [
-            (
-                label,
-                _difference(value)
-                if isinstance(value, Change)
-                else _code(value)
-                if label in _CODE
-                else prose(value),
-            )
-            for label, value in self.rows() + self.proposal()
-        ]
+        rows = [(label, _html(label, value)) for label, value in self.rows() + self.proposal()]
+        columns = [Column(look=_CELL, labels=True), Column(look=_CELL, html=str)]
         return (
-            f"<p><strong>devlab explains: {prose(self.headline)}</strong></p>"
-            + Table([Column(name, _CELL, html) for name, html in heads], met).html()
-            + Table([Column(look=_CELL, labels=True), Column(look=_CELL, html=str)], rows).html()
+            f"<div><strong>devlab explains: {prose(self.headline)}</strong></div>"
+            + Table(
+                [Column(name, _CELL, html) for name, html in heads], met, look=TABLE, row_look=PLAIN
+            ).html()
+            + Table(columns, rows, look=TABLE, row_look=PLAIN).html()
         )
 
     def __repr__(self) -> str:
         return f"<Explanation: {self.headline}>"
 
 
-def _difference(change: Change) -> str:
-    """Return a change as lines that go, with a minus, and lines that come, with a plus."""
-    lines = [("−", line, _GOES) for line in change.replaced.splitlines()]
-    lines += [("+", line, _COMES) for line in change.code.splitlines()]
+def _html(label: str, value: str | Change) -> str:
+    """Return what stands beside a label: code in a block, and where it stands below."""
+    if isinstance(value, Change):
+        gone = [("−", line, _GOES) for line in value.replaced.splitlines()]
+        return _block(gone + [("+", line, _COMES) for line in value.code.splitlines()])
+    if label not in _CODE:
+        return prose(value)
+    code, _, rest = value.partition("   (")
+    rest = escape(rest.removesuffix(")"))
+    return (
+        _code(code) + f", {rest}" * bool(rest) if label == "culprit" else _block([("", code, _STAYS)]) + rest
+    )
+
+
+def _block(lines: list[tuple[str, str, str]]) -> str:
+    """Return lines of code, each after its sign and on its tint."""
     return "".join(
-        f'<code style="{_LINE};background:{colour}">{sign} {escape(line)}</code>'
+        f'<code style="{_LINE};background:{colour}">{escape(f"{sign} {line}".strip())}</code>'
         for sign, line, colour in lines
     )
 

@@ -6,14 +6,18 @@ from xml.sax.saxutils import quoteattr
 from devlab.explore.scene import INK, WIDE, Box, Path, Scene, Shape, Words
 from devlab.panel import escape
 
-# A stored picture is an image, which cannot know the theme of the page around it: it brings its own paper.
-PAPER, PEN = "#fcfcfa", "#1f2328"
+# An image is told whether the page around it is dark, and brings its own paper where nobody tells it.
+PAPER, PEN = "#ffffff", "#1f2328"
+DARK = "<style>@media(prefers-color-scheme:dark){svg{color:#e6e6e6}.paper{fill:#111111}}</style>"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, 'DejaVu Sans Mono', monospace"
 FAINT = 0.3
 # What JupyterLab says in place of a widget whose kernel has ended: letters without any element around them.
-DEAD = (
-    "<style>.jp-OutputArea-child:has([data-devlab-still]) + .jp-OutputArea-child > "
+# JupyterLab tells no image which theme is on; the course's style sheet has the same rule for drawings.
+PAGE = (
+    "<style>[data-jp-theme-light=true] img{color-scheme:light}"
+    "[data-jp-theme-light=false] img{color-scheme:dark}"
+    ".jp-OutputArea-child:has([data-devlab-still]) + .jp-OutputArea-child > "
     ".jp-OutputArea-output:not(:has(*)){display:none}</style>"
 )
 _MARGIN = 10
@@ -28,15 +32,15 @@ def svg(scene: Scene, spoken: str, *, gone: bool = False) -> str:
     1
     """
     wide, high = WIDE + 2 * _MARGIN, scene.high + 2 * _MARGIN
+    place = f'x="{-_MARGIN}" y="{-_MARGIN}" width="{wide:g}" height="{high:g}"'
     shapes = "".join(_shape(shape) for shape in scene.shapes if gone or shape.goes is None)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}" '
         f'viewBox="{-_MARGIN} {-_MARGIN} {wide:g} {high:g}" role="img" aria-label={quoteattr(spoken)} '
-        f'font-family={quoteattr(FONT)}><defs><pattern id="hatch" width="6" height="6" '
+        f'color="{PEN}" font-family={quoteattr(FONT)}>{DARK}<defs><pattern id="hatch" width="6" height="6" '
         'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" '
-        f'stroke="{PEN}" stroke-width="1.6" opacity=".55"/></pattern></defs>'
-        f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="{wide:g}" height="{high:g}" rx="6" fill="{PAPER}"/>'
-        f"{shapes}</svg>"
+        'stroke="currentColor" stroke-width="1.6" opacity=".55"/></pattern></defs>'
+        f'<rect class="paper" {place} fill="{PAPER}"/>{shapes}</svg>'
     )
 
 
@@ -58,11 +62,11 @@ def framed(content: str, mark: str = "", deed: str = "") -> str:
     if not mark:
         return f'<figure style="margin:0">{content}</figure>'
     invited = f'<div style="opacity:0.8">Run the cell to {deed}.</div>' if deed else ""
-    return f'{DEAD}<figure style="margin:0" data-devlab-still="{mark}">{content}{invited}</figure>'
+    return f'{PAGE}<figure style="margin:0" data-devlab-still="{mark}">{content}{invited}</figure>'
 
 
 def _colour(name: str) -> str:
-    return PEN if name == INK else name or "none"
+    return "currentColor" if name == INK else name or "none"
 
 
 def _shape(shape: Shape) -> str:

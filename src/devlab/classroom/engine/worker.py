@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy
 import torch
 
-from devlab.checks import check, placeholder
+from devlab.checks import answered, placeholder
 from devlab.checks.calls import settle_devices
 from devlab.checks.exercise import exercises
 from devlab.checks.expect import Mismatch
@@ -128,8 +128,8 @@ def _judge_answer(
         problem = problem or (f"no cell defines {exercise.name}" if written else "")
         return early(_kind(problem), problem) if problem else _facts(verdict)
     try:
-        found = check.exercise_of(given, [exercise.name])
-    except check.BadCall as bad:
+        found = answered.exercise_of(given, [exercise.name])
+    except answered.BadCall as bad:
         return early("error", bad.headline)
     if found is not exercise:
         return early("error", f"{exercise.name} is the answer to another exercise")
