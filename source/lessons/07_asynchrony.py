@@ -24,7 +24,6 @@ os.environ["KINETO_LOG_LEVEL"] = "99"  # keeps the profiler's own log lines out 
 import torch
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile, schedule
-from torch.utils.benchmark import Timer
 
 import devlab
 
@@ -218,6 +217,8 @@ print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms
 # counted:
 
 # %% tags=["nbval-ignore-output"] facts=["Y5"]
+from torch.utils.benchmark import Timer
+
 timing = devlab.time_op(lambda: x @ x, device)
 
 small = torch.ones(8, 8, device=device)
@@ -418,7 +419,7 @@ guess.was(nearest(took[32] / took[1], 1, 8, 32))
 # ![The balance of real machines, from their makers' peaks](recorded:balance)
 #
 # In 16 bits each intensity doubles, and on GPUs with tensor cores, units for matrix products, the balance
-# rises by more: by 15 on the H100.
+# rises by more: on an H100 it becomes 15 times as large.
 #
 # | regime | it is cured by | how you tell |
 # |---|---|---|
