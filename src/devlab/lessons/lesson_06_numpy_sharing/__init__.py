@@ -119,8 +119,7 @@ def tensor_from(trial, a: numpy.ndarray, why: str, shared: bool) -> torch.Tensor
     with negative_strides_refused():
         got = trial.call(a)
     expect_numbers(got, a, f"the tensor of {why}")
-    if got.requires_grad:
-        expect.fail("the tensor requires a gradient", "requires_grad=False", got)
+    expect.that(not got.requires_grad, "the tensor requires a gradient", "requires_grad=False", got)
     own = "the array's own memory"
     memories = (own, "other memory") if shared else ("memory of its own", own)
     if a.flags.writeable:
@@ -130,10 +129,9 @@ def tensor_from(trial, a: numpy.ndarray, why: str, shared: bool) -> torch.Tensor
             expect.fail(f"{why}: the tensor {said} a change in the array", *memories)
     held = tensor_of(a)
     got.copy_(tensor_of(changed(a)))
-    if not torch.equal(tensor_of(a), got if shared else held):
-        said = "a change in the tensor does not show in the array"
-        said = said if shared else "the tensor shares its memory, and a change in it shows in the array"
-        expect.fail(f"{why}: {said}", *memories)
+    said = "a change in the tensor does not show in the array"
+    said = said if shared else "the tensor shares its memory, and a change in it shows in the array"
+    expect.that(torch.equal(tensor_of(a), got if shared else held), f"{why}: {said}", *memories)
     return got
 
 

@@ -28,9 +28,8 @@ def independent_both_ways(trial):
     first = independent(trial, fresh(3, 2, seed=0), "an array")
     held = first.clone()
     independent(trial, fresh(3, 2, seed=1), "the next array")
-    if not torch.equal(first, held):
-        headline = "the tensor of the first array shows the numbers of the next one"
-        expect.fail(headline, "memory of its own for each", "one memory for both")
+    headline = "the tensor of the first array shows the numbers of the next one"
+    expect.that(torch.equal(first, held), headline, "memory of its own for each", "one memory for both")
 
 
 @independent_tensor.row("the array's own dtype")

@@ -98,9 +98,8 @@ def without_a_copy(trial):
         work = Work(a if a.base is None else base)
         with work, _note_method("apply_", work), _note_method("map_", work):
             trial.call(a, k, changes=True)
-        if not work.writes:
-            headline = "the array was not scaled through a tensor over its memory"
-            expect.fail(headline, "an operation in place on such a tensor", "none")
+        headline = "the array was not scaled through a tensor over its memory"
+        expect.that(work.writes, headline, "an operation in place on such a tensor", "none")
         if work.bytes > a.nbytes // 2:
             headline = "other memory was used: for the product, or for a copy of the array"
             if work.tensors > 2:
