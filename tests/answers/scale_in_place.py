@@ -219,6 +219,16 @@ def adds(a, k):
     torch.from_numpy(a).add_(k)
 
 
+@wrong("every element was divided by k", row="every element times k, in the array")
+def divided(a, k):
+    torch.from_numpy(a).div_(k)
+
+
+@wrong("only the first row was multiplied by k", row="every element times k, in the array")
+def the_first_row_alone(a, k):
+    torch.from_numpy(a)[:1].mul_(k)
+
+
 @wrong("every element was multiplied by k twice", row="every element times k, in the array")
 def twice(a, k):
     torch.from_numpy(a).mul_(k).mul_(k)

@@ -89,18 +89,7 @@ def test_arrays_are_compared_in_the_same_order(got, said):
     assert said in caught.value.headline
 
 
-@pytest.mark.parametrize("within", [None, 1e-3, 0.0])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_quick_look_never_says_more_than_the_slow_one(dtype, within):
-    """What NumPy calls near is close by torch.isclose, for every pair of awkward numbers."""
-    inf, nan = float("inf"), float("nan")
-    numbers = [0.0, -0.0, 1e-6, 1e-5, 1.0, 1.0 + 1e-7, 1.0 + 1e-6, 1.001, 1e30, 3e38, inf, -inf, nan]
-    for mine in torch.tensor(numbers, dtype=dtype):
-        for theirs in torch.tensor(numbers, dtype=dtype):
-            if expect._near(mine, theirs, within):
-                assert expect._close(mine, theirs, within)
-    x = torch.ones(3, dtype=dtype)
-    assert expect._near(x, x + 1e-9, 1e-3)
+def test_numbers_that_numpy_cannot_read_are_compared():
+    """The imaginary part of a conjugate shares its memory, and PyTorch alone knows its sign."""
     negative = torch.tensor([1 + 2j]).conj().imag
-    assert not expect._near(negative, negative + 1e-9, 1e-3)  # NumPy cannot read it
     expect.values(negative, negative + 1e-9, within=1e-3)

@@ -1,7 +1,5 @@
 """An answer that leaves a setting of the whole program changed is found, whatever it was before."""
 
-from functools import partial
-
 import pytest
 import torch
 
@@ -131,9 +129,8 @@ def test_a_setting_put_back_to_a_constant_is_found(name):
     called = dict(result.details)["called with"]
     assert called.startswith("after torch."), called
     assert "double(x=" in called
-    assert [row.passed for row in result.rows] == [False, False], "the second row's is the same fault"
+    assert [row.passed for row in result.rows] == [False, True], "the first row alone is judged once more"
     assert result.rows[0].outcomes["cpu"] is Outcome.FAILED
-    assert result.rows[1].outcomes["cpu"] is Outcome.NOT_REACHED
     assert result.rows[0].outcomes["sim:0"] is Outcome.PASSED
 
 
@@ -190,62 +187,3 @@ def test_a_block_around_the_check_is_left_alone():
     with torch.device("sim:1"):
         assert judge(doubling(), lambda x: 2 * x, devices).passed
         assert torch.get_default_device() == torch.device("sim:1")
-
-
-class Counts:
-    """A class of a learner's that leaves a default changed in one of its methods."""
-
-    def __init__(self):
-        self.set = 0
-
-    def begin(self):
-        """Set a default."""
-        torch.set_default_dtype(torch.float64)
-
-
-def by_a_helper(x):
-    """Call what calls a setter."""
-    return [to_a_constant("default dtype")(y) for y in x]
-
-
-def in_a_generator(x):
-    """Leave a block open while the generator waits."""
-    with torch.enable_grad():
-        yield x
-
-
-MAY_CHANGE = {
-    "a class": Counts,
-    "a method": Counts().begin,
-    "a helper in a comprehension": by_a_helper,
-    "a generator": in_a_generator,
-    "a closure": to_a_constant("gradient mode"),
-    "a decorated function": torch.no_grad()(by_a_helper),
-    "a partial function": partial(map, to_a_constant("default dtype")),
-    "a function of PyTorch's": torch.set_default_device,
-    "a name that is put together": lambda: getattr(torch, "set" + "_default_dtype")(torch.float64),
-    "a block that is never left": lambda: torch.no_grad().__enter__(),
-}
-
-
-@pytest.mark.parametrize("way", MAY_CHANGE)
-def test_an_answer_that_may_change_a_setting_is_told_by_its_code(way):
-    """Whatever it calls is looked at, by whichever way it holds that."""
-    assert settings.may_change(MAY_CHANGE[way])
-
-
-def test_most_answers_cannot_change_a_setting():
-    """They are not judged once more; a block that is left, and a class of PyTorch's, are no reason to."""
-
-    class Adds(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.Linear(2, 2)
-
-        def forward(self, x):
-            with torch.no_grad():
-                return self.linear(x) + len([2 * y for y in x])
-
-    assert not settings.may_change(Adds)
-    assert not settings.may_change(Adds().forward)
-    assert not settings.may_change(lambda x: Adds()(x.to("cpu")))

@@ -21,13 +21,10 @@ import numpy
 import torch
 from torch import nn
 
-from devlab.checks.expect import IN_NUMPY, Mismatch
+from devlab.checks.expect import Mismatch
 from devlab.checks.time_limits import limited
 from devlab.checks.values import UNCHANGING, copy_of, describe, describe_later, on_cpu
 from devlab.panel import notebook_shell
-
-# With these attributes a decorator declares other parameters than those of the function's code.
-SIGNED = frozenset({"__wrapped__", "__signature__", "_partialmethod", "__partialmethod__"})
 
 
 class AnswerRaised(Exception):
@@ -133,18 +130,16 @@ def plain_function(answer: object) -> types.FunctionType | None:
     return answer if isinstance(answer, types.FunctionType) else None
 
 
-def name_inputs(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dict[str, object]:
+def name_inputs(function: Callable, args: tuple) -> dict[str, object]:
     """Return the arguments of a call under the function's names for them, `*0` and so on where it has none.
 
-    `names` are what `names_of` gave.
-
-    >>> name_inputs(lambda x, *rest: x, (1, 2, 3), None)
+    >>> name_inputs(lambda x, *rest: x, (1, 2, 3))
     {'x': 1, '*0': 2, '*1': 3}
     """
-    if names is not None:
-        return dict(zip(names, args, strict=True))
+    # A module is called as its `forward` is; nn.Module's own signature says nothing.
+    runs = function.forward if isinstance(function, torch.nn.Module) else function
     try:
-        bound = inspect.signature(_forward_or_itself(function)).bind(*args)
+        bound = inspect.signature(runs).bind(*args)
     except (TypeError, ValueError):
         return {f"*{position}": value for position, value in enumerate(args)}
     found = {}
@@ -156,36 +151,6 @@ def name_inputs(function: Callable, args: tuple, names: tuple[str, ...] | None) 
     return found
 
 
-def _forward_or_itself(function: Callable) -> Callable:
-    """Return what runs: a module is called as its `forward` is; nn.Module's own signature says nothing."""
-    return function.forward if isinstance(function, torch.nn.Module) else function
-
-
-def names_of(function: Callable, count: int) -> tuple[str, ...] | None:
-    """Return what a plain function, method or class calls `count` arguments by position, if it takes so many.
-
-    None says that only `inspect.signature` can tell, which takes as long as many an answer.
-
-    >>> names_of(lambda x, *rest: x, 3), names_of(lambda x: x, 3)
-    (('x', '*0', '*1'), None)
-    """
-    function = _forward_or_itself(function)
-    bound = isinstance(function, types.MethodType)
-    plain = function.__func__ if bound else function
-    if type(plain) is type and plain.__new__ is object.__new__ and not hasattr(plain, "__signature__"):
-        plain, bound = plain.__init__, True
-    if type(plain) is not types.FunctionType or not SIGNED.isdisjoint(plain.__dict__):
-        return None
-    code = plain.__code__
-    if code.co_kwonlyargcount or code.co_argcount < bound:
-        return None
-    names = code.co_varnames[bound : code.co_argcount]
-    needed = len(names) - len(plain.__defaults__ or ())
-    if code.co_flags & inspect.CO_VARARGS:
-        names += tuple(f"*{place}" for place in range(count - len(names)))
-    return names[:count] if needed <= count <= len(names) else None
-
-
 class Snapshot:
     """What the inputs held before a call, to tell afterwards whether they came back untouched.
 
@@ -194,21 +159,16 @@ class Snapshot:
 
     def __init__(self, inputs: tuple, names: Iterable[str] = ()):
         self.names = tuple(names)
-        # Only a container's items can be replaced; of other inputs the values are compared.
-        self.flat = not any(map(_holds_others, inputs))
-        found = [("", leaf) for leaf in inputs] if self.flat else leaves(inputs)
-        self.before = [(path, leaf, _state(leaf)) for path, leaf in found]
-        self.kinds = [] if self.flat else kinds(inputs)
+        self.before = [(path, leaf, _state(leaf)) for path, leaf in leaves(inputs)]
+        self.kinds = kinds(inputs)
 
     def require_untouched(self, inputs: tuple) -> None:
         """Raise Mismatch where a value in the inputs was changed, replaced, added or removed."""
-        if not self.flat:
-            self._require_in_place(leaves(inputs), kinds(inputs))
-        for place, (path, leaf, state) in enumerate(self.before):
+        self._require_in_place(leaves(inputs), kinds(inputs))
+        for path, leaf, state in self.before:
             if state is not None and not _is_unchanged(leaf, state):
-                where = self._where(path or f"[{place}]")
                 got = describe(leaf) + _describe_new_grad(leaf, state)
-                raise Mismatch(f"{where} was changed in place", "the input as it came", got)
+                raise Mismatch(f"{self._where(path)} was changed in place", "the input as it came", got)
 
     def _require_in_place(self, after: list[tuple[str, object]], kinds: list[tuple[str, type]]) -> None:
         """Raise Mismatch where a container's item was replaced, removed or added."""
@@ -352,7 +312,7 @@ def changed(before: Mapping[str, Held], value: object) -> str:
 
 
 def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) -> None:
-    for key, item in _items(value):
+    for key, item in list_items(value):
         place = f"{path}{key}"
         if isinstance(item, torch.Tensor):
             tensors = {place: item, f"{place}.grad": item.grad if item.is_leaf else None}
@@ -368,7 +328,12 @@ def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) 
         _gather(item, f"{place}.", found, walked)
 
 
-def _items(value: object) -> Iterable[tuple[object, object]]:
+def list_items(value: object) -> Iterable[tuple[object, object]]:
+    """Return what a module, list, tuple or dict holds, with the keys; what a module registered is first.
+
+    >>> [key for key, _ in list_items(nn.Linear(2, 1))][:2]
+    ['weight', 'bias']
+    """
     if isinstance(value, nn.Module):
         own = vars(value)
         registered = (item for key in REGISTERED for item in own.get(key, {}).items())
@@ -381,10 +346,8 @@ def _items(value: object) -> Iterable[tuple[object, object]]:
 def _bytes(tensor: torch.Tensor) -> bytes:
     if tensor.is_meta:
         return b""
-    whole = on_cpu(tensor)
-    if whole.dtype in IN_NUMPY and not whole.is_neg():
-        return whole.numpy().tobytes()
-    return whole.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    whole = on_cpu(tensor).resolve_conj().resolve_neg().contiguous()
+    return whole.reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -247,7 +247,7 @@ def judge(
     notebook = unusable()
     with preserve_state() as free, time_limits.watch_calls(speak):
         table = _judge_rows(exercise, answer, devices, seed, caller)
-        if free and main_finding(table) is None and settings.may_change(answer):
+        if free and main_finding(table) is None:
             _judge_once_more(exercise, answer, devices, seed, caller, table)
     return _verdict(exercise, devices, table, notebook)
 
@@ -331,32 +331,29 @@ def _judge_once_more(
 
     An answer that puts a setting back to PyTorch's default, and not to what it was, shows it only here. What
     it leaves changed goes into the table; its results do not, for they may follow a default, as most of
-    PyTorch's do. The first row is judged under each setting alone as well where the answer cannot work under
-    all at once; for every row that would take too long, and so would more than a few calls of a row. Code
-    that cannot change a setting is not judged once more (`settings.may_change`): that costs a sixth.
+    PyTorch's do. A few calls of the first row are judged, as more would take long: under all at once,
+    and under each alone where the answer cannot work under all.
     """
-    for number, (row, found) in enumerate(zip(exercise.rows, table, strict=True)):
-        place = next((place for place, one in enumerate(found) if one), None)
-        if place is None:
+    row, found = exercise.rows[0], table[0]
+    place = next((place for place, one in enumerate(found) if one), None)
+    if place is None or row.only == "cpu":  # what runs in processes of its own changes nothing here
+        return
+    others = tuple(one for one in devices if one != devices[place])
+    for unusual in settings.unusual(devices[place], others):
+        trial = _trial(exercise, answer, devices[place], devices, seed, caller)
+        trial.unusual = unusual
+        fresh_defaults()
+        try:
+            row.judge(trial)
+        except settings.Changed as changed:
+            trial.last_call.after = settings.WORDS[changed.name](changed.before)
+            found[place] = reason(changed, trial, row.label)
+        except Skip:
+            pass
+        except (Exception, time_limits.TooLong):
+            time_limits.disarm()
             continue
-        others = tuple(one for one in devices if one != devices[place])
-        together, *alone = settings.unusual(devices[place], others)
-        for unusual in (together, *alone) if number == 0 else (together,):
-            trial = _trial(exercise, answer, devices[place], devices, seed, caller)
-            trial.unusual = unusual
-            fresh_defaults()
-            try:
-                row.judge(trial)
-            except settings.Changed as changed:
-                trial.last_call.after = settings.WORDS[changed.name](changed.before)
-                found[place] = reason(changed, trial, row.label)
-                break
-            except Skip:
-                break
-            except (Exception, time_limits.TooLong):
-                time_limits.disarm()
-                continue
-            break
+        return
 
 
 def _trial(

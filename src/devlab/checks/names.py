@@ -6,10 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from devlab.checks.calls import list_items
 from devlab.checks.expect import fail, kind
 from devlab.checks.values import a_type
-
-OWN = ("_parameters", "_buffers", "_modules")  # the dicts of a module that add nothing to a name
 
 
 class Found(NamedTuple):
@@ -29,13 +28,9 @@ def find_tensors(value: object, name: str, where: str, leave_out: Collection[int
     ...     print(found.name, "is", found.words)
     batch.x.0 is in a list in the batch
     """
-    if isinstance(value, nn.Module) and id(value) not in leave_out:
-        for key, item in vars(value).items():
-            for part, held in item.items() if key in OWN else [(key, item)]:
-                yield from _enter(held, f"{name}.{part}", where, "an attribute of", leave_out)
-    elif isinstance(value, dict | list | tuple):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _enter(item, f"{name}.{key}", where, "in", leave_out)
+    how = "an attribute of" if isinstance(value, nn.Module) else "in"
+    for key, item in () if id(value) in leave_out else list_items(value):
+        yield from _enter(item, f"{name}.{key}", where, how, leave_out)
 
 
 def _enter(value: object, name: str, where: str, how: str, leave_out: Collection[int]) -> Iterator[Found]:

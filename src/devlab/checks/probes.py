@@ -57,8 +57,7 @@ class Called:
         calls without gradients will do.
         """
         made, asked, name = len(self.calls), times(count, "call"), name or self.name
-        if not made:
-            expect.fail(f"{name} was never called", f"{asked} of {name}", "no call")
+        expect.that(made, f"{name} was never called", f"{asked} of {name}", "no call")
         if made != count:
             said, found = times(count, "time"), times(made, "time")
             expect.fail(f"{name} was called {found}, not {said}", f"{asked} of {name}", times(made, "call"))
@@ -196,8 +195,7 @@ class Built:
             expect.fail(f"`{name}` is a parameter: an optimizer would train it", wanted, value)
         if isinstance(value, torch.Tensor):
             expect.fail(f"`{name}` is a plain attribute: `.to` leaves it behind", wanted, value)
-        if value is not None:
-            expect.fail(f"`{name}` is {expect.a_type(value)}, not a buffer", wanted, value)
+        expect.that(value is None, f"`{name}` is {expect.a_type(value)}, not a buffer", wanted, value)
         others = [other for other, _ in self.module.named_buffers()]
         got = f"its buffers: {', '.join(others)}" if others else "no buffer at all"
         expect.fail(f"there is no buffer named `{name}` after __init__", wanted, got)
@@ -220,9 +218,8 @@ class Built:
         """Expect the named buffers in the state_dict."""
         saved = list(self.module.state_dict())
         for name in names:
-            if name not in saved:
-                headline = f"`{name}` is not saved: the state_dict lacks it"
-                expect.fail(headline, f'"{name}" among the keys', saved)
+            headline = f"`{name}` is not saved: the state_dict lacks it"
+            expect.that(name in saved, headline, f'"{name}" among the keys', saved)
 
     def require_stays(self, name: str, x: torch.Tensor) -> None:
         """Expect a forward that moves no part of the module when it is given an x on another device."""

@@ -2,17 +2,14 @@
 
 import contextlib
 import gc
-import inspect
 import random
-import sys
-import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy
 import torch
 
-from devlab.checks.calls import is_learners, settle_devices
+from devlab.checks.calls import settle_devices
 from devlab.checks.expect import Mismatch
 
 
@@ -260,80 +257,3 @@ def unusual(device: torch.device, others: tuple[torch.device, ...]) -> list[Unus
     single = [Unusual(device=elsewhere), Unusual(dtype=torch.float64), Unusual(grad=False)]
     single += [Unusual(current=1)] if several else []
     return [Unusual(elsewhere, torch.float64, False, 1 if several else None), *single]
-
-
-# With these names an answer can call a function without naming it, or leave a block open.
-ROUNDABOUT = frozenset(
-    {"attrgetter", "compile", "enter_context", "eval", "exec", "getattr", "globals", "import_module"}
-    | {"locals", "methodcaller", "push", "vars"}
-)
-
-# In these attributes methods, partial functions, properties and decorated functions keep their functions.
-HOLDERS = ("__wrapped__", "__func__", "__self__", "func", "args", "keywords", "fget", "fset")
-
-
-def may_change(answer: object) -> bool:
-    """Tell whether an answer may leave a setting changed, read from its code and from all that it may call.
-
-    Whatever changes a setting has "set" in its name, or is a block that is left open, as in a generator that
-    waits. Code that names a way around those names counts as well. A needless True costs time and no more.
-
-    >>> may_change(lambda x: x + 1), may_change(lambda: torch.set_default_dtype(torch.float64))
-    (False, True)
-    """
-    waiting, seen = [answer], {}
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen[id(one)] = one  # kept alive, so that no other object gets its id
-        if isinstance(one, types.FunctionType | types.BuiltinFunctionType) and _is_setter(one.__name__):
-            return True
-        if isinstance(one, types.FunctionType) and is_learners(one.__code__.co_filename):
-            names = set(_names(one.__code__))
-            if any(map(_is_setter, names)):
-                return True
-            waiting += [one.__globals__.get(name, sys.modules.get(name)) for name in names]
-        elif isinstance(one, types.ModuleType) and is_learners(getattr(one, "__file__", None) or "<frozen>"):
-            return True
-        waiting += _list_callables(one)
-    return False
-
-
-def _is_setter(name: str) -> bool:
-    hidden = name.startswith("__") and name not in ("__init__", "__class__", "__name__")
-    return "set" in name.lower() or name in ROUNDABOUT or hidden
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that a function's code and the functions inside of it use; of a generator, "set"."""
-    if code.co_flags & inspect.CO_GENERATOR and code.co_name != "<genexpr>":
-        yield "set"
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            yield from _names(inner)
-
-
-def _list_callables(one: object) -> Iterable[object]:
-    """Return what may be called when a function, a class, an object or a container is used."""
-    kind = type(one)
-    if kind is types.FunctionType:
-        cells = [cell.cell_contents for cell in one.__closure__ or () if cell != types.CellType()]
-        defaults = [*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values()]
-        return [getattr(one, "__wrapped__", None), *cells, *defaults]
-    if isinstance(one, type):
-        return [*vars(one).values(), *one.__bases__] if _is_own(one) else ()
-    if kind in (list, tuple, set, frozenset):
-        return one
-    if kind is dict:
-        return one.values()
-    if kind.__module__ in ("builtins", "functools"):
-        return [getattr(one, name, None) for name in HOLDERS]
-    return [kind, vars(one) if kind.__dictoffset__ else None] if _is_own(kind) else ()
-
-
-def _is_own(kind: type) -> bool:
-    """Tell whether a class is the learner's."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return is_learners(file) if file else kind.__module__ not in sys.builtin_module_names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from devlab.checks import settings
-from devlab.checks.calls import AnswerRaised, Call, Snapshot, name_inputs, names_of, require_parameters, run
+from devlab.checks.calls import AnswerRaised, Call, Snapshot, name_inputs, require_parameters, run
 from devlab.checks.expect import Mismatch, readable
 from devlab.checks.late_copies import delayed
 
@@ -48,10 +48,9 @@ class Caller:
             trial.calls += 1
             if trial.calls > MOST_UNUSUAL:
                 raise Skip("a few calls show what the answer leaves changed")
-        names = names_of(function, len(args))
-        arguments = name_inputs(function, args, names)
+        arguments = name_inputs(function, args)
         call = trial.last_call = Call(label, arguments)
-        if names is None and function is trial.answer:
+        if function is trial.answer:
             trial.require_parameters(args)
         before = None if changes else Snapshot(args, arguments)
         outside = settings.now()
@@ -168,7 +167,7 @@ class Trial:
 
     def snapshot(self, *args: object) -> Snapshot:
         """Return what the inputs of a call hold, for rows that look at them later than `call` would."""
-        return Snapshot(args, name_inputs(self.answer, args, names_of(self.answer, len(args))))
+        return Snapshot(args, name_inputs(self.answer, args))
 
     def require_parameters(self, args: tuple) -> None:
         """Raise Mismatch where the answer cannot take the arguments that the task gives it."""

@@ -32,9 +32,8 @@ def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
     expect.kind(got, (set, frozenset), "a set", "the answer")
     got = set(got)  # a copy, because the answer may keep its set and add to it at a later call
     for one in got:
-        if not isinstance(one, torch.device):
-            said = f"the set holds {expect.a_type(one)}, not a torch.device"
-            expect.fail(said, f'device("{trial.device}")', got)
+        said = f"the set holds {expect.a_type(one)}, not a torch.device"
+        expect.that(isinstance(one, torch.device), said, f'device("{trial.device}")', got)
     if {one.type for one in got if one.index is None} & {one.type for one in wanted if one.index is not None}:
         headline = f"{_names(got)} came without its index"
     elif more := got - wanted:

@@ -20,13 +20,11 @@ list_gpus = lesson.exercise(
 def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> None:
     wanted = list(enumerate(names))
     expect.kind(got, list, "a list", "the answer")
-    if len(got) != len(wanted):
-        here = f"with {times(len(names), f'{pretended}GPU')}" if names else "without a GPU"
-        expect.fail(f"{here} the list has {times(len(got), 'entry')}", f"{wanted}", got)
+    here = f"with {times(len(names), f'{pretended}GPU')}" if names else "without a GPU"
+    expect.that(len(got) == len(wanted), f"{here} the list has {times(len(got), 'entry')}", f"{wanted}", got)
     for entry, (index, name) in zip(got, wanted, strict=True):
         expect.kind(entry, tuple, "a tuple", "an entry")
-        if len(entry) != 2:
-            expect.fail("an entry is not an index and a name", f"{(index, name)}", entry)
+        expect.that(len(entry) == 2, "an entry is not an index and a name", f"{(index, name)}", entry)
         expect.kind(entry[0], int, "an int", "the index")
         expect.kind(entry[1], str, "a str", "the name")
         if entry[0] != index:
@@ -34,8 +32,7 @@ def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> 
         said = f"GPU {index} is called {entry[1]!r}, and PyTorch calls it {name!r}"
         if entry[1] in names:
             said = f"GPU {index} was given the name of GPU {names.index(entry[1])}"
-        if entry[1] != name:
-            expect.fail(said, f"{wanted}", f"{got}")
+        expect.that(entry[1] == name, said, f"{wanted}", f"{got}")
 
 
 def _expect_list(trial, names: tuple[str, ...], **options) -> None:

@@ -36,8 +36,7 @@ def _expect_pick(trial, gpus: tuple[str, ...], situation: str, **options) -> Non
     if got.type != wanted and situation in (WITH, WITHOUT):
         with aside(trial):
             opposite = _pick(trial, (), built=False) if gpus else _pick(trial, ONE)
-        if opposite.type == got.type:
-            expect.fail(f"the answer is {got} with a GPU and without one", asked, got)
+        expect.that(opposite.type != got.type, f"the answer is {got} with a GPU and without one", asked, got)
     expect.fail(f"{situation} (pretended), the answer is {got}", asked, got)
 
 
@@ -74,5 +73,4 @@ def right_as_it_is(trial):
     wanted = "cuda" if torch.cuda.is_available() else "cpu"
     got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
-    if got.type != wanted:
-        expect.fail(f"this machine has to use {wanted}, and the answer is {got}", wanted, got)
+    expect.that(got.type == wanted, f"this machine has to use {wanted}, and the answer is {got}", wanted, got)

@@ -26,8 +26,7 @@ def _expect_device(trial, spec: str, wanted: torch.device, why: str, pretended: 
         headline = f'{why} (pretended), and "{spec}" became {said}'
     else:
         headline = f"the answer is {said}" if bare else f"{why}, and the answer is {said}"
-    if got != wanted:
-        expect.fail(headline, f'device("{wanted}")', got)
+    expect.that(got == wanted, headline, f'device("{wanted}")', got)
 
 
 def _alike(trial) -> list[torch.device]:

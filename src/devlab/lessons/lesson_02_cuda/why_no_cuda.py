@@ -75,9 +75,8 @@ def hidden_or_not(trial):
     facts = {"build": "cuda", "gpu": True, "driver": True, "visible": None}
     with pretend.machine(trial, ("NVIDIA L4",)), mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="-1"):
         got = trial.call(facts)
-    if got == "hidden":
-        said = 'CUDA_VISIBLE_DEVICES="-1" of this machine (pretended) was read, and not `facts["visible"]`'
-        expect.fail(said, '"available"', '"hidden"')
+    said = 'CUDA_VISIBLE_DEVICES="-1" of this machine (pretended) was read, and not `facts["visible"]`'
+    expect.that(got != "hidden", said, '"available"', '"hidden"')
 
 
 @why_no_cuda.row("the first cause, when several hold")

@@ -57,15 +57,13 @@ def expect_kind(trial, machine: dict, situation: str, wanted: str) -> None:
 def expect_now(trial, machine: dict, wanted: str) -> None:
     """Expect a kind of device after calls on other machines, whose answers must not have been kept."""
     got = answered(trial, machine)
-    if got.type != wanted:
-        here = "nothing but the CPU" if wanted == "cpu" else wanted
-        said = f"{here} is available now (pretended), and the answer is {got}, as at an earlier call"
-        expect.fail(said, f"{wanted}, asked at every call", got)
+    here = "nothing but the CPU" if wanted == "cpu" else wanted
+    said = f"{here} is available now (pretended), and the answer is {got}, as at an earlier call"
+    expect.that(got.type == wanted, said, f"{wanted}, asked at every call", got)
 
 
 def expect_as_it_is(trial, wanted: str, why: str) -> None:
     """Expect the kind of device that this machine really has; `why` begins the headline."""
     got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
-    if got.type != wanted:
-        expect.fail(f"{why}, and the answer is {got}", wanted, got)
+    expect.that(got.type == wanted, f"{why}, and the answer is {got}", wanted, got)

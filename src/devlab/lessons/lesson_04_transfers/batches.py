@@ -76,9 +76,8 @@ def _all(trial, loader: CountingLoader | DataLoader, log: Log | None = None, on:
 
     trial.require_parameters((loader, trial.device))
     got = trial.run(run_through, loader, on or trial.device, label="batches", log=log)
-    if got is None:
-        headline = "the result is None: the function needs a `yield` for each minibatch"
-        expect.fail(headline, "something to loop over, such as a generator", "None")
+    headline = "the result is None: the function needs a `yield` for each minibatch"
+    expect.that(got is not None, headline, "something to loop over, such as a generator", "None")
     if isinstance(got, list) and len(got) == 2 and all(isinstance(one, torch.Tensor) for one in got):
         headline = "one minibatch was returned, and the loop ended there: each is to be yielded"
         expect.fail(headline, "every minibatch, by `yield`", got)
@@ -102,12 +101,10 @@ def _expect_pairs(trial, got: list, inputs: torch.Tensor, labels: torch.Tensor, 
                 headline = f"{name} {'stayed' if tensor.is_cpu else 'is'} on {tensor.device}"
                 expect.fail(headline, f"{name} on {trial.device}", tensor)
             expect.tensor(tensor, right, trial.device, f"{name} of minibatch {place}")
-    if len(got) == MOST:
-        headline = f"the minibatches do not come to an end: the loader has {len(wanted)}"
-        expect.fail(headline, "each of them once", f"{MOST} and more")
-    if len(got) > len(wanted):
-        headline = f"{len(got)} minibatches came, and the loader has {len(wanted)}"
-        expect.fail(headline, "each of them once", f"{len(got)} minibatches")
+    headline = f"the minibatches do not come to an end: the loader has {len(wanted)}"
+    expect.that(len(got) != MOST, headline, "each of them once", f"{MOST} and more")
+    headline = f"{len(got)} minibatches came, and the loader has {len(wanted)}"
+    expect.that(len(got) <= len(wanted), headline, "each of them once", f"{len(got)} minibatches")
 
 
 @batches.row("every minibatch arrives, in order")
@@ -139,9 +136,8 @@ def moved_as_wanted(trial):
         return next(iter(made), None) if isinstance(made, Iterable) else made
 
     trial.run(take_one, loader, trial.device, label="batches")
-    if loader.taken > 3:
-        headline = f"{loader.taken} minibatches were taken before the first was used"
-        expect.fail(headline, "one at a time, by `yield`", f"{loader.taken} taken")
+    headline = f"{loader.taken} minibatches were taken before the first was used"
+    expect.that(loader.taken <= 3, headline, "one at a time, by `yield`", f"{loader.taken} taken")
 
 
 @batches.row("from pinned memory, transfers do not block", only="accelerator")
@@ -182,8 +178,7 @@ def _expect_one_transfer_each(trial, pinned: bool) -> None:
     counts(transfers, 6, f"{{times}} for 6 tensors{detour}", asked, "{count}", least=6)
     # A small tensor that only answers a question does not count. All labels have 56 bytes, all inputs more.
     made = log.allocated.get(here, 0)
-    if made >= log.bytes_moved + 56:
-        headline = f"what had been moved was copied once more on {here}"
-        words = f"{log.bytes_moved} bytes of new tensors there, as many as were moved"
-        expect.fail(headline, words, f"{made} bytes")
+    headline = f"what had been moved was copied once more on {here}"
+    words = f"{log.bytes_moved} bytes of new tensors there, as many as were moved"
+    expect.that(made < log.bytes_moved + 56, headline, words, f"{made} bytes")
     _expect_no_wait(log)

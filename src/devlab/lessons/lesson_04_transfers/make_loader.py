@@ -48,9 +48,8 @@ def _load(trial, count: int, size: int) -> list:
     """Return what the answer's loader yields in an epoch; expect pairs, and as many in the next epoch."""
     _, epochs = _epochs(trial, count, size, trial.device)
     batches, again = next(epochs), next(epochs)
-    if len(batches) == MOST:
-        words = "the minibatches do not come to an end"
-        expect.fail(words, "every sample once in each epoch", f"{MOST} and more")
+    words = "the minibatches do not come to an end"
+    expect.that(len(batches) != MOST, words, "every sample once in each epoch", f"{MOST} and more")
     if len(again) != len(batches):
         headline = f"the first epoch has {len(batches)} minibatches, the second {len(again)}"
         expect.fail(headline, "every sample in each epoch", f"{len(again)} minibatches")

@@ -101,14 +101,12 @@ def _expect_normal(noise: torch.Tensor, x: torch.Tensor, scale: float) -> None:
     if even and deviation:
         bounds = f"all of it lies between {noise.min().item():.3g} and {noise.max().item():.3g}"
         expect.fail(f"the noise is not normal: {bounds}", asked, found)
-    if abs(mean) > 0.15 * scale:
-        expect.fail(f"the noise has mean {mean:.3g}, not 0", asked, found)
+    expect.that(abs(mean) <= 0.15 * scale, f"the noise has mean {mean:.3g}, not 0", asked, found)
     if abs(deviation - scale) <= 0.2 * scale:
         # 3 for normal numbers: of 4000 it is known to about 0.08.
         tails = ((noise - mean) / deviation).pow(4).mean().item()
-        if not 2.5 < tails < 3.5:
-            where = "near its mean" if tails < 3 else "far from its mean"
-            expect.fail(f"the noise is not normal: too much of it lies {where}", asked, found)
+        where = "near its mean" if tails < 3 else "far from its mean"
+        expect.that(2.5 < tails < 3.5, f"the noise is not normal: too much of it lies {where}", asked, found)
         return
     known = (
         (": that is its square root: scale was taken as the variance", deviation, scale**0.5),

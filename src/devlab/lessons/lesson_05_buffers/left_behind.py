@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from devlab.checks import verbs
+from devlab.checks.calls import REGISTERED
 from devlab.checks.cases import module as module_of
-from devlab.checks.names import OWN, Found, expect_names, find_tensors
+from devlab.checks.names import Found, expect_names, find_tensors
 from devlab.lessons.lesson_05_buffers import lesson, norm
 
 left_behind = lesson.exercise(
@@ -35,7 +36,7 @@ def find_left(module: nn.Module) -> Iterator[Found]:
     moved = {id(parameter) for parameter in module.parameters()}  # the same objects, in a list or not
     buffers = {id(buffer) for buffer in module.buffers()}
     for path, part in module.named_modules():
-        loose = {key: value for key, value in vars(part).items() if key not in OWN}
+        loose = {key: value for key, value in vars(part).items() if key not in REGISTERED}
         where = f"the module's registered `{path}`" if path else "the module"
         for found in find_tensors(module_of(**loose), path, where, registered):
             _, tensor, words = found
@@ -55,7 +56,7 @@ def _expect_left(trial, module: nn.Module) -> None:
         every = (module.named_parameters, module.named_buffers)
         if any(name == one for walk in every for one, _ in walk(remove_duplicate=False)):
             return "is listed, and it is registered: `.to` moves it"
-        path = ".".join(["", *(step for step in name.split(".") if step not in OWN)])
+        path = ".".join(["", *(step for step in name.split(".") if step not in REGISTERED)])
         found = next((one.tensor for one in find_tensors(module, "", "") if one.name == path), None)
         for kind, registered in (("parameter", module.parameters()), ("buffer", module.buffers())):
             if any(found is one for one in registered):

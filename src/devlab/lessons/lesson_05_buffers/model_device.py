@@ -47,35 +47,21 @@ def _expect_refusal(trial, model: nn.Module) -> None:
     for name, tensor in tensors.items():
         names.setdefault(tensor.device, []).append(name)
     places, what = " and ".join(map(str, names)), "parameters" if parameters else "buffers"
-
-    def claims(text: str, name: str, device: torch.device) -> bool:
-        return bool(re.search(rf"(?<![\w.]){re.escape(f'{name} is on {device}')}(?![\w:])", text))
-
-    verbs.raises(
-        trial,
-        model,
-        kind=ValueError,
-        asked=f"a ValueError that names two devices and a tensor on each, such as {next(iter(tensors))}",
-        nothing=f"the model's {what} are on {places}, and nothing was raised",
-        other="{other} was raised, not a {kind}, for a model with "
-        + f"{what if parameters else 'buffers and no parameters'} on {places}",
-        says={
-            "the error does not name the two devices": (
-                lambda text: sum(str(device) in text or repr(device) in text for device in names) >= 2
-            ),
-            "the error does not name a tensor on each device": (
-                lambda text: sum(any(name in text for name in here) for here in names.values()) >= 2
-            ),
-            **{
-                f"the error puts `{name}` on {device}, and it is on {tensor.device}": (
-                    lambda text, name=name, device=device: not claims(text, name, device)
-                )
-                for name, tensor in tensors.items()
-                for device in names
-                if device != tensor.device
-            },
-        },
-    )
+    asked = f"a ValueError that names two devices and a tensor on each, such as {next(iter(tensors))}"
+    nothing = f"the model's {what} are on {places}, and nothing was raised"
+    without = "" if parameters else " and no parameters"
+    other = f"{{other}} was raised, not a {{kind}}, for a model with {what}{without} on {places}"
+    text = str(verbs.raises(trial, model, kind=ValueError, asked=asked, nothing=nothing, other=other))
+    said = f'ValueError: "{text}"'
+    named = [device for device in names if str(device) in text or repr(device) in text]
+    expect.that(len(named) > 1, "the error does not name the two devices", asked, said)
+    here = [device for device, own in names.items() if any(name in text for name in own)]
+    expect.that(len(here) > 1, "the error does not name a tensor on each device", asked, said)
+    for name, tensor in tensors.items():
+        for device in names.keys() - {tensor.device}:
+            claim = rf"(?<![\w.]){re.escape(f'{name} is on {device}')}(?![\w:])"
+            headline = f"the error puts `{name}` on {device}, and it is on {tensor.device}"
+            expect.that(not re.search(claim, text), headline, asked, said)
 
 
 @model_device.row("the device of the parameters")

@@ -1,14 +1,13 @@
 """Lesson 06: one memory under two names, and what has to be copied."""
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
 
 import numpy
 import torch
 
-from devlab.checks import expect
 from devlab.checks.calls import leaves
 from devlab.checks.exercise import Lesson
+from devlab.checks.seen import Seen, must
 from devlab.sim.private import OperatorMode, negative_strides_refused
 
 lesson = Lesson(
@@ -91,49 +90,28 @@ def tensor_of(array: numpy.ndarray) -> torch.Tensor:
     return torch.tensor(array.copy())
 
 
-def _in_memory_order(a: numpy.ndarray) -> torch.Tensor:
-    return tensor_of(a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)])
-
-
-def expect_numbers(got: object, a: numpy.ndarray, what: str) -> None:
-    """Expect a CPU tensor with the array's numbers in the array's form."""
-    wanted = tensor_of(a)
-    slips = {
-        "the numbers came in the order of the memory: the negative stride was left out": _in_memory_order,
-        "the rows and columns have changed places": lambda a: tensor_of(a).t(),
-        "the numbers came in reverse order": lambda a: tensor_of(a).flip(tuple(range(a.ndim))),
-        "all dimensions were joined to one": lambda a: tensor_of(a).flatten(),
-    }
-    if a.size:
-        found = {words: partial(slip, a) for words, slip in slips.items()}
-        expect.named(got, wanted, found, "the array's numbers in the array's form")
-    expect.tensor(got, wanted, CPU, what)
-
-
-def tensor_from(trial, a: numpy.ndarray, why: str, shared: bool) -> torch.Tensor:
-    """Call the answer; expect a CPU tensor with the array's numbers, in the array's memory or in its own.
+def see_tensor(t, a: numpy.ndarray, why: str, shared: bool) -> Iterator[Seen | tuple]:
+    """See the tensor that the answer makes of an array, its numbers and whose memory they are in; return it.
 
     Both are changed to find that out, a read-only array excepted.
     """
     before = tensor_of(a)
     with negative_strides_refused():
-        got = trial.call(a)
-    expect_numbers(got, a, f"the tensor of {why}")
-    if got.requires_grad:
-        expect.fail("the tensor requires a gradient", "requires_grad=False", got)
+        got = t.call(a)
+    yield f"the tensor of {why}", got, None, "the array's numbers in the array's form"
+    yield must(not got.requires_grad, "the tensor requires a gradient", "requires_grad=False", got)
     own = "the array's own memory"
     memories = (own, "other memory") if shared else ("memory of its own", own)
     if a.flags.writeable:
         a[...] = changed(a)
-        if not torch.equal(got, tensor_of(a) if shared else before):
-            said = "is a copy, and does not show" if shared else "shares its memory, and shows"
-            expect.fail(f"{why}: the tensor {said} a change in the array", *memories)
+        said = "is a copy, and does not show" if shared else "shares its memory, and shows"
+        same = torch.equal(got, tensor_of(a) if shared else before)
+        yield must(same, f"{why}: the tensor {said} a change in the array", *memories)
     held = tensor_of(a)
     got.copy_(tensor_of(changed(a)))
-    if not torch.equal(tensor_of(a), got if shared else held):
-        said = "a change in the tensor does not show in the array"
-        said = said if shared else "the tensor shares its memory, and a change in it shows in the array"
-        expect.fail(f"{why}: {said}", *memories)
+    said = "a change in the tensor does not show in the array"
+    said = said if shared else "the tensor shares its memory, and a change in it shows in the array"
+    yield must(torch.equal(tensor_of(a), got if shared else held), f"{why}: {said}", *memories)
     return got
 
 

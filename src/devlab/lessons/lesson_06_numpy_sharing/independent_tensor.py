@@ -1,10 +1,10 @@
 """A tensor with an array's numbers in memory of its own."""
 
-import numpy
 import torch
 
-from devlab.checks import expect
-from devlab.lessons.lesson_06_numpy_sharing import fresh, lesson, plain, tensor_from, turned, typed, views
+from devlab.checks.scenes import scene
+from devlab.checks.seen import must
+from devlab.lessons.lesson_06_numpy_sharing import fresh, lesson, plain, see_tensor, turned, typed, views
 
 independent_tensor = lesson.exercise(
     "independent_tensor(a)",
@@ -17,40 +17,39 @@ independent_tensor = lesson.exercise(
 )
 
 
-def independent(trial, a: numpy.ndarray, why: str) -> torch.Tensor:
-    return tensor_from(trial, a, why, shared=False)
+def ours(a):
+    return torch.from_numpy(a.copy())
 
 
-@independent_tensor.row("the array's numbers in memory of its own")
-def independent_both_ways(trial):
-    for why, a in plain(trial).items():
-        independent(trial, a, why)
-    first = independent(trial, fresh(3, 2, seed=0), "an array")
+@scene(independent_tensor, ours, "the array's numbers in memory of its own")
+def independent_both_ways(t):
+    for why, a in plain(t).items():
+        yield from see_tensor(t, a, why, shared=False)
+    first = yield from see_tensor(t, fresh(3, 2, seed=0), "an array", shared=False)
     held = first.clone()
-    independent(trial, fresh(3, 2, seed=1), "the next array")
-    if not torch.equal(first, held):
-        headline = "the tensor of the first array shows the numbers of the next one"
-        expect.fail(headline, "memory of its own for each", "one memory for both")
+    yield from see_tensor(t, fresh(3, 2, seed=1), "the next array", shared=False)
+    headline = "the tensor of the first array shows the numbers of the next one"
+    yield must(torch.equal(first, held), headline, "memory of its own for each", "one memory for both")
 
 
-@independent_tensor.row("the array's own dtype")
-def independent_dtype(trial):
-    for why, a in typed(trial).items():
-        independent(trial, a, why)
+@scene(independent_tensor, ours, "the array's own dtype")
+def independent_dtype(t):
+    for why, a in typed(t).items():
+        yield from see_tensor(t, a, why, shared=False)
 
 
-@independent_tensor.row("slices, transposes, read-only arrays")
-def independent_views(trial):
-    locked = fresh(6, 5, seed=trial.seeds[1])
+@scene(independent_tensor, ours, "slices, transposes, read-only arrays")
+def independent_views(t):
+    locked = fresh(6, 5, seed=t.seeds[1])
     locked.flags.writeable = False
-    for why, a in (views(trial) | {"a read-only array": locked}).items():
-        independent(trial, a, why)
+    for why, a in (views(t) | {"a read-only array": locked}).items():
+        yield from see_tensor(t, a, why, shared=False)
 
 
-@independent_tensor.row("negative strides, too")
-def independent_of_negative(trial):
-    for a in turned(trial):
-        independent(trial, a, "an array with negative strides")
-    locked = fresh(4, 6, seed=trial.seeds[0])
+@scene(independent_tensor, ours, "negative strides, too")
+def independent_of_negative(t):
+    for a in turned(t):
+        yield from see_tensor(t, a, "an array with negative strides", shared=False)
+    locked = fresh(4, 6, seed=t.seeds[0])
     locked.flags.writeable = False
-    independent(trial, locked[:, ::-1], "a read-only array with negative strides")
+    yield from see_tensor(t, locked[:, ::-1], "a read-only array with negative strides", shared=False)

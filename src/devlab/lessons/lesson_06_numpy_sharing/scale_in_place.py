@@ -1,13 +1,15 @@
 """Work on an array's memory through a tensor, and count what it costs."""
 
-from functools import partial
+from collections.abc import Iterator
 from unittest import mock
 
 import numpy
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_06_numpy_sharing import CPU, Work, fresh, lesson, tensor_of, views
+from devlab.checks.scenes import scene
+from devlab.checks.seen import Seen, must
+from devlab.lessons.lesson_06_numpy_sharing import Work, fresh, lesson, tensor_of, views
 
 scale_in_place = lesson.exercise(
     "scale_in_place(a, k)",
@@ -19,73 +21,64 @@ scale_in_place = lesson.exercise(
     "The whole body is `torch.from_numpy(a).mul_(k)`, without `return`.",
 )
 
-SLIPS = {
-    "k was added to every element, and not multiplied": lambda before, k: before + k,
-    "every element was multiplied by k twice": lambda before, k: before * k * k,
-    "every element was divided by k": lambda before, k: before / k,
-    "every element was set to k": torch.full_like,
-    "only the first row was multiplied by k": lambda before, k: torch.cat([before[:1] * k, before[1:]]),
-    "k became a float32 tensor, and lost digits": lambda before, k: before * torch.tensor(k).double(),
-}
+ASKED = "every element times k, in the array itself"
 
 
-def _expect_scaled(trial, a: numpy.ndarray, k: float, why: str, within: float | None = None) -> None:
-    """Call the answer, and expect every element of the array times k, in its memory."""
-    before, asked = tensor_of(a), "every element times k, in the array itself"
-    wanted = before * k
-    got = trial.call(a, k, changes=True)
-    if torch.equal(tensor_of(a), before) and not torch.equal(before, wanted):
-        expect.fail(f"{why}: nothing in it has changed", asked, "the array as it was")
-    if a.size:
-        slips = {words: partial(slip, before, k) for words, slip in SLIPS.items()}
-        expect.named(tensor_of(a), wanted, slips, asked, within)
-    expect.tensor(tensor_of(a), wanted, CPU, f"{why}, scaled,", within)
-    if got is not None:
-        expect.fail("a value is returned, and the task asks for none: the work is in the array", "None", got)
+def ours(a, k):
+    torch.from_numpy(a).mul_(k)
 
 
-@scale_in_place.row("every element times k, in the array")
-def scaled_in_place(trial):
-    for seed, k in zip(trial.seeds, (2.5, -3, 0), strict=True):
-        _expect_scaled(trial, fresh(5, 3, seed=seed), k, "the array")
-        _expect_scaled(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
-    _expect_scaled(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
+def see_scaled(t, a: numpy.ndarray, k: float, why: str, within: float | None = None) -> Iterator[Seen]:
+    """See an array once the answer has multiplied it by k."""
+    before = tensor_of(a)
+    got = t.call(a, k, changes=True)
+    still = torch.equal(tensor_of(a), before) and not torch.equal(before, before * k)
+    yield must(not still, f"{why}: nothing in it has changed", ASKED, "the array as it was")
+    yield Seen(f"{why}, scaled,", tensor_of(a), within)
+    headline = "a value is returned, and the task asks for none: the work is in the array"
+    yield must(got is None, headline, "None", got)
+
+
+@scene(scale_in_place, ours, "every element times k, in the array", ASKED)
+def scaled_in_place(t):
+    for seed, k in zip(t.seeds, (2.5, -3, 0), strict=True):
+        yield from see_scaled(t, fresh(5, 3, seed=seed), k, "the array")
+        yield from see_scaled(t, fresh(7, seed=seed, dtype="float64"), k, "the array")
+    yield from see_scaled(t, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
     odd = numpy.array([numpy.inf, numpy.nan, 1.0], dtype="float32")
     for k in (0, 2):
-        _expect_scaled(trial, odd.copy(), k, "the array with inf and nan")
+        yield from see_scaled(t, odd.copy(), k, "the array with inf and nan")
     # float32 does not hold 0.1 as float64 does.
-    _expect_scaled(trial, fresh(5, seed=seed, dtype="float64"), 0.1, "the array of float64", within=1e-12)
+    yield from see_scaled(t, fresh(5, seed=seed, dtype="float64"), 0.1, "the array of float64", 1e-12)
 
 
-@scale_in_place.row("seen in all of that memory, only there")
-def scaled_views(trial):
-    parts = views(trial)
-    for words in (
-        "a slice",
-        "a column",
-        "a slice with steps",
-        "a transposed array",
-        "an array without a row",
-        "an array without a column",
-    ):
+PARTS = "a slice", "a column", "a slice with steps", "a transposed array", "an array without a row"
+
+
+@scene(scale_in_place, ours, "seen in all of that memory, only there", ASKED)
+def scaled_views(t):
+    parts = views(t)
+    for words in (*PARTS, "an array without a column"):
         part = parts[words]
         before, whole = part.copy(), part.base.copy()
-        _expect_scaled(trial, part, 1.5, words)
+        yield from see_scaled(t, part, 1.5, words)
         part[...] = before
-        if part.base.tobytes() != whole.tobytes():
-            headline = f"elements outside of {words} were changed, too"
-            expect.fail(headline, "only the elements of the given array", "others of the memory behind it")
+        same, headline = (
+            part.base.tobytes() == whole.tobytes(),
+            f"elements outside of {words} were changed, too",
+        )
+        yield must(same, headline, "only the elements of the given array", "others of the memory behind it")
 
 
-@scale_in_place.row("the array keeps its dtype")
-def scaled_dtypes(trial):
+@scene(scale_in_place, ours, "the array keeps its dtype", ASKED)
+def scaled_dtypes(t):
     for dtype in ("float16", "float64", "int64", "int32", "uint8"):
-        _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
-    _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[1], dtype="float16"), 0.5, "the array of float16")
-    whole = fresh(4, 3, seed=trial.seeds[2], dtype="int64")
+        yield from see_scaled(t, fresh(4, 3, seed=t.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
+    yield from see_scaled(t, fresh(4, 3, seed=t.seeds[1], dtype="float16"), 0.5, "the array of float16")
+    whole = fresh(4, 3, seed=t.seeds[2], dtype="int64")
     for k in (2, -3):
-        _expect_scaled(trial, whole - 50, k, "the array of negative and positive integers")
-        _expect_scaled(trial, whole + 2**53, k, "the array of large integers")
+        yield from see_scaled(t, whole - 50, k, "the array of negative and positive integers")
+        yield from see_scaled(t, whole + 2**53, k, "the array of large integers")
 
 
 @scale_in_place.row("through a tensor, without a copy")
@@ -98,9 +91,8 @@ def without_a_copy(trial):
         work = Work(a if a.base is None else base)
         with work, _note_method("apply_", work), _note_method("map_", work):
             trial.call(a, k, changes=True)
-        if not work.writes:
-            headline = "the array was not scaled through a tensor over its memory"
-            expect.fail(headline, "an operation in place on such a tensor", "none")
+        headline = "the array was not scaled through a tensor over its memory"
+        expect.that(work.writes, headline, "an operation in place on such a tensor", "none")
         if work.bytes > a.nbytes // 2:
             headline = "other memory was used: for the product, or for a copy of the array"
             if work.tensors > 2:

@@ -1,7 +1,10 @@
 """A tensor over an array's memory."""
 
+import torch
+
 from devlab.checks import verbs
-from devlab.lessons.lesson_06_numpy_sharing import lesson, plain, tensor_from, turned, typed, views
+from devlab.checks.scenes import scene
+from devlab.lessons.lesson_06_numpy_sharing import lesson, plain, see_tensor, turned, typed, views
 from devlab.sim.private import negative_strides_refused
 
 sharing_tensor = lesson.exercise(
@@ -15,22 +18,22 @@ sharing_tensor = lesson.exercise(
 )
 
 
-@sharing_tensor.row("the array's own memory, both ways")
-def shared_both_ways(trial):
-    for why, a in plain(trial).items():
-        tensor_from(trial, a, why, shared=True)
+@scene(sharing_tensor, torch.from_numpy, "the array's own memory, both ways")
+def shared_both_ways(t):
+    for why, a in plain(t).items():
+        yield from see_tensor(t, a, why, shared=True)
 
 
-@sharing_tensor.row("the array's own dtype")
-def shared_dtype(trial):
-    for why, a in typed(trial).items():
-        tensor_from(trial, a, why, shared=True)
+@scene(sharing_tensor, torch.from_numpy, "the array's own dtype")
+def shared_dtype(t):
+    for why, a in typed(t).items():
+        yield from see_tensor(t, a, why, shared=True)
 
 
-@sharing_tensor.row("slices, transposes, empty arrays")
-def shared_views(trial):
-    for why, a in views(trial).items():
-        tensor_from(trial, a, why, shared=True)
+@scene(sharing_tensor, torch.from_numpy, "slices, transposes, empty arrays")
+def shared_views(t):
+    for why, a in views(t).items():
+        yield from see_tensor(t, a, why, shared=True)
 
 
 @sharing_tensor.row("negative strides: a ValueError says so")

@@ -95,15 +95,13 @@ def _expect_batches(trial, prefetcher, wanted: list, when: str = "") -> None:
     _iterate(trial, prefetcher, len(wanted), lambda number, batch: found.append(_copy_batch(batch)))
     if trial.device.type != "cpu":
         torch.accelerator.synchronize(trial.device)
-    if len(found) != len(wanted):
-        headline = f"the Prefetcher gave {len(found)} batches, and the loader has {len(wanted)}"
-        expect.fail(headline + when, f"{len(wanted)} batches", f"{len(found)}")
+    headline = f"the Prefetcher gave {len(found)} batches, and the loader has {len(wanted)}"
+    expect.that(len(found) == len(wanted), headline + when, f"{len(wanted)} batches", f"{len(found)}")
     for number, (got, batch) in enumerate(zip(found, wanted, strict=True)):
         same = [is_readable(got) and isinstance(one, torch.Tensor) and is_alike(got, one) for one in wanted]
         other = same.index(True) if True in same else number
-        if other != number:
-            headline = f"batch {other} came in the place of batch {number}{when}"
-            expect.fail(headline, "the loader's batches in their order", f"batch {other}")
+        headline = f"batch {other} came in the place of batch {number}{when}"
+        expect.that(other == number, headline, "the loader's batches in their order", f"batch {other}")
         _expect_batch(trial, got, batch, f"batch {number}")
 
 
@@ -168,9 +166,8 @@ def few_ahead(trial):
     ahead = []
     _iterate(trial, prefetcher, 12, lambda number, batch: ahead.append(loader.taken - number - 1))
     most = max(ahead, default=0)
-    if most > AHEAD:
-        headline = f"{most} batches were fetched before they were wanted: memory holds a few, not all"
-        expect.fail(headline, f"at most {AHEAD} batches ahead", f"{most} batches ahead")
+    headline = f"{most} batches were fetched before they were wanted: memory holds a few, not all"
+    expect.that(most <= AHEAD, headline, f"at most {AHEAD} batches ahead", f"{most} batches ahead")
 
 
 def _require_streams(trial) -> None:

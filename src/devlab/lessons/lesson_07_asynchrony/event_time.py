@@ -134,8 +134,7 @@ def event_seconds(trial):
         4 * kit.LENGTH,
     ):  # rounded to tenths of a millisecond the first is another
         work = _expect_time(trial, lambda call, length=length: length, length, otherwise)
-        if work.calls < 2:
-            expect.fail("fn was called once: there was no warm-up", asked, "1 call")
+        expect.that(work.calls >= 2, "fn was called once: there was no warm-up", asked, "1 call")
         if work.calls > 4:  # a second warm-up does no harm; an average of many runs is another task
             headline = f"fn was called {work.calls} times: it is one call that is measured"
             expect.fail(headline, asked, f"{work.calls} calls")

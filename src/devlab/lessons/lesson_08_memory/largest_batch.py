@@ -66,16 +66,14 @@ def _judge_search(
     """Return what the search has left behind, and what it tried; `returns(work)` is what step returns."""
     memory, most = _Memory(room), min(room, limit)
     got, tried = _search(trial, lambda n: returns(memory.step(n)), limit)
-    if got is None and not room:
-        expect.fail("None, where not even one sample fits", "0", "None")
+    expect.that(got is not None or room, "None, where not even one sample fits", "0", "None")
     expect.kind(got, int, "an int", "the batch size")
     sizes = [n for n, *_ in filter(None, tried.calls)]
     for n in sizes:
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= limit:
             expect.fail(f"step was called with {n!r}", f"a whole number from 1 to {limit}", n)
-    if not tried.graphs:
-        words = "step was called without gradients: a training step takes more"
-        expect.fail(words, "step(n) as it is in training", "torch.no_grad() around it")
+    words = "step was called without gradients: a training step takes more"
+    expect.that(tried.graphs, words, "step(n) as it is in training", "torch.no_grad() around it")
     if got != most and not memory.held:
         words = (
             f"{got} does not fit: step raises for it" if got > room else f"{got} is not the largest that fits"
@@ -138,9 +136,8 @@ def nothing_of_the_last(trial):
                     "no name for a result, and no try inside `except`",
                     f"tries of {shown}, and something of one held in the next",
                 )
-            if memory.alive:
-                headline = "after the search something of a try is still alive"
-                expect.fail(headline, "nothing kept", "memory held")
+            headline = "after the search something of a try is still alive"
+            expect.that(not memory.alive, headline, "nothing kept", "memory held")
 
 
 @contextlib.contextmanager
@@ -195,9 +192,7 @@ def really_runs_out(trial):
         got, _ = _search(trial, step, room + 6)
         kept = module.memory_allocated(trial.device) - before
         expect.kind(got, int, "an int", "the batch size")
-        if got != room:
-            words = "too small: was memory of one try still held in the next?" if got < room else "too large"
-            expect.fail(f"{got} is {words}", f"{room} samples fill the device's memory", got)
-        if kept:
-            headline = "after the search the device still holds memory of a try"
-            expect.fail(headline, "as much allocated as before", f"{kept / MIB:g} MiB more")
+        words = "too small: was memory of one try still held in the next?" if got < room else "too large"
+        expect.that(got == room, f"{got} is {words}", f"{room} samples fill the device's memory", got)
+        headline = "after the search the device still holds memory of a try"
+        expect.that(not kept, headline, "as much allocated as before", f"{kept / MIB:g} MiB more")

@@ -39,8 +39,7 @@ def _make_cache(device: torch.device) -> dict[str, torch.Tensor]:
 def _let_it_drop(trial, cache: dict, key: object) -> object:
     """Return what the answer says, once it has taken the entry out of the dict."""
     got = trial.call(cache, key, trial.device, changes=True)
-    if key in cache:
-        expect.fail("the entry is still in the cache", f"no key {key!r}", cache)
+    expect.that(key not in cache, "the entry is still in the cache", f"no key {key!r}", cache)
     return got
 
 
@@ -78,9 +77,8 @@ def the_entry_is_gone(trial):
             others = {other: value for other, value in cache.items() if other != key}
             _let_it_drop(trial, cache, key)
             for other, value in others.items():
-                if cache.get(other) is not value:
-                    headline = f"the entry {other!r} was lost or replaced"
-                    expect.fail(headline, "the other entries as they were", cache)
+                headline = f"the entry {other!r} was lost or replaced"
+                expect.that(cache.get(other) is value, headline, "the other entries as they were", cache)
         for number, key in ((0, "a"), (2, 3), (1, "the same")):
             expect.tensor(cache[key], torch.full((1000,), float(number)), trial.device, f"the entry {key!r}")
 

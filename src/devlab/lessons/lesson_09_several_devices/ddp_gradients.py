@@ -51,9 +51,8 @@ def run_ranks(t, data: list[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[tupl
     for rank, report in enumerate(among_ranks.reports(t, t.answer, given, "gradients from each process")):
         if report.kind == "NoneType":
             expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
-        if report.kind != "list":
-            headline = f"rank {rank} returned a {report.kind}, and the task asks for a list"
-            expect.fail(headline, LIST, report.kind)
+        headline = f"rank {rank} returned a {report.kind}, and the task asks for a list"
+        expect.that(report.kind == "list", headline, LIST, report.kind)
         yield rank, report
 
 

@@ -64,10 +64,8 @@ def names_dtype(trial):
     for dtype in dtypes + [torch.float64] * cases.holds(trial.device, torch.float64):
         got = _text(trial, trial.randint(0, 2, (3, 2), seed=trial.seeds[0]).to(dtype))
         said = _find_dtypes(got)
-        if dtype not in said:
-            expect.fail(f"the dtype {dtype} is not in the text", str(dtype), repr(got))
-        if said != {dtype}:
-            expect.fail("the text names more than one dtype", str(dtype), repr(got))
+        expect.that(dtype in said, f"the dtype {dtype} is not in the text", str(dtype), repr(got))
+        expect.that(said == {dtype}, "the text names more than one dtype", str(dtype), repr(got))
 
 
 @describe.row("it names the device, with its index")
@@ -84,7 +82,6 @@ def reads_nothing(trial):
     for given in (x, x[0, 0], x[0, :2], x > 0, x.long(), trial.randn(20, 15), x.clone().requires_grad_()):
         got, log = trial.watched(given)
         expect.kind(got, str, "a str")
-        if log.transfers or log.synchronizations:
-            headline = "describing the tensor fetched values from the device"
-            said = f"{verbs.times(log.transfers, 'transfer')}, {verbs.times(log.synchronizations, 'wait')}"
-            expect.fail(headline, "no transfer and no wait", said)
+        headline = "describing the tensor fetched values from the device"
+        said = f"{verbs.times(log.transfers, 'transfer')}, {verbs.times(log.synchronizations, 'wait')}"
+        expect.that(not (log.transfers or log.synchronizations), headline, "no transfer and no wait", said)

@@ -118,9 +118,8 @@ def results_and_gradients(trial):
     (module, _), asked = _make_model(trial, block), "self.block = block, which registers it"
     if {id(one) for one in module.parameters()} != {id(one) for one in block.parameters()}:
         expect.fail("the block's parameters are not the module's", asked, module)
-    if all(one is not block for one in module.modules()):
-        headline = "the block is not registered in the module: `.to` would leave its buffers behind"
-        expect.fail(headline, asked, module)
+    headline = "the block is not registered in the module: `.to` would leave its buffers behind"
+    expect.that(any(one is block for one in module.modules()), headline, asked, module)
     for seed in trial.seeds[:2]:
         _expect_as_the_block(trial, seed, trial.randn(5, WIDTH, seed=seed).requires_grad_())
 
@@ -181,9 +180,8 @@ def lower_peak(trial):
             del result
             peaks.append(memory.max_memory_allocated(trial.device) - before)
     plain, kept = peaks
-    if kept > 0.7 * plain:
-        headline = f"the peak of three blocks is {kept:,} bytes, and {plain:,} without checkpoints"
-        expect.fail(headline, "less: one block's activations at a time", f"{kept:,} bytes")
+    headline = f"the peak of three blocks is {kept:,} bytes, and {plain:,} without checkpoints"
+    expect.that(kept <= 0.7 * plain, headline, "less: one block's activations at a time", f"{kept:,} bytes")
 
 
 @Checkpointed.row("the same random numbers both times")
@@ -276,8 +274,7 @@ def _expect_buffers(block: nn.Module, ours: nn.Module) -> None:
     }
     for name, headline in known.items():
         got, wanted = (f"{name.rpartition('.')[2]}={int(side[name])}" for side in (mine, theirs))
-        if got != wanted:
-            expect.fail(headline, f"{wanted}: each batch counts once", got)
+        expect.that(got == wanted, headline, f"{wanted}: each batch counts once", got)
     for name in ("1.running_mean", "1.running_var"):
         expect.values(mine[name], theirs[name], f"the buffer {name[2:]}", within=1e-4)
 

@@ -123,9 +123,8 @@ def values_on_the_device(trial):
             if name not in got:
                 expect.fail(f"the model that you returned has no {name}", "what build() makes", list(got))
             tensor = got[name]
-            if tensor.is_meta:
-                headline = f"{name} is still on the meta device: it has no values"
-                expect.fail(headline, f"{name} on {device}, with the values of state", tensor)
+            headline = f"{name} is still on the meta device: it has no values"
+            expect.that(not tensor.is_meta, headline, f"{name} on {device}, with the values of state", tensor)
             expect.device(tensor, device, name)
             headline = f"{name} is not what `state` holds: is it loaded, and after the memory is there?"
             _expect_tensor(tensor, right, name, headline, within=0.0)  # a copy rounds nothing
@@ -146,8 +145,7 @@ def _expect_tensor(
 def _expect_trainable(model: nn.Module, wanted: nn.Module) -> None:
     asks = {name: one.requires_grad for name, one in model.named_parameters(remove_duplicate=False)}
     for name, right in wanted.named_parameters(remove_duplicate=False):
-        if name not in asks:
-            expect.fail(f"{name} is no longer a parameter", "an nn.Parameter", "a tensor")
+        expect.that(name in asks, f"{name} is no longer a parameter", "an nn.Parameter", "a tensor")
         if asks[name] != right.requires_grad:
             headline = f"{name} has requires_grad={asks[name]}, and build() gave it another value"
             expect.fail(headline, f"requires_grad={right.requires_grad}", f"requires_grad={asks[name]}")
@@ -194,8 +192,7 @@ def tied_stay_tied(trial):
 @materialize.row("the model is built on the meta device")
 def built_on_meta(trial):
     model, _, build = _make_real(trial, trial.seeds[0], trial.device)
-    if not build.built:
-        expect.fail("build was never called", "build() on the meta device", "no call")
+    expect.that(build.built, "build was never called", "build() on the meta device", "no call")
     places = [place for _, place in build.built]
     place = next((place for one, place in build.built if one is model), None)
     if "meta" not in places or place not in ("meta", None):
@@ -228,6 +225,5 @@ def once_to_the_device(trial):
         asked = f"{size:,} bytes, for the values of state and the buffers that it lacks"
         headline = f"{moved:,} bytes were transferred, and the whole model has {size:,}"
         verbs.counts(log.events.transfers, 0, headline, asked, "{times}: {routes}")
-    if peak > size * 1.5:
-        headline = f"the device held {peak:,} bytes at once, and the whole model has {size:,}"
-        expect.fail(headline, "the model alone on the device, at any time", f"{peak:,} bytes")
+    headline = f"the device held {peak:,} bytes at once, and the whole model has {size:,}"
+    expect.that(peak <= size * 1.5, headline, "the model alone on the device, at any time", f"{peak:,} bytes")
