@@ -335,7 +335,7 @@ def test_links_are_not_followed(tmp_path):
 
 
 def test_of_several_the_latest_is_taken_and_both_are_named(tmp_path):
-    """Canvas counts hand-ins, Blackboard dates them; on a disk the time of change tells."""
+    """Canvas counts hand-ins, Blackboard and Brightspace date them; on a disk the time of change tells."""
     canvas = {
         f"doe_1_{2 + n}_05_buffers{f'-{n}' if n else ''}.ipynb": notebook(text=f"{n}") for n in (0, 1, 2, 10)
     }
@@ -348,6 +348,11 @@ def test_of_several_the_latest_is_taken_and_both_are_named(tmp_path):
     }
     assert taken["doe"].remarks == ("the latest of 4; check that it is the one meant",)
     assert [one.problem.startswith("a later one was taken: ") for one in collection.problems] == [True] * 4
+
+    days = ("Aug 30, 2026 1126 AM", "Sep 9, 2026 926 PM", "Sep 24, 2026 1226 PM", "Sep 24, 2026 126 PM")
+    bright = {f"7-1 - Jane Doe - {day}/x.ipynb": notebook(text=day) for day in days}
+    (one,) = collect([lay(tmp_path / "bright", bright)], HANDOUTS).gradable
+    assert one.notebook()["cells"][0]["source"] == days[-1]
 
     root = lay(
         tmp_path / "disk", {"anna/first.ipynb": notebook(text="1"), "anna/again.ipynb": notebook(text="2")}

@@ -223,16 +223,15 @@ c.Execute.extra_arguments = ["--HistoryManager.hist_file=:memory:", "--IPKernelA
 PAGE = """# Your course
 
 One assignment a lesson. Run the commands in this folder; ASSIGNMENT stands for one of the names in `source/`.
+`source/` holds the tasks with their solutions: yours to change, and to keep to yourself. (devlab is open,
+though: `devlab.solution(...)` shows a solution to whoever gives up.)
 
 ## Hand out
 
 `handout/ASSIGNMENT.zip`, unpacked in `handout/ASSIGNMENT/`, is what students get: the tasks without their
 solutions, and `AGENTS.md`, which asks an AI helper to explain and not to solve. Students need devlab
-and JupyterLab, nothing else. Upload the zip to your learning platform.
-`handout/questions.md` has the questions about devices that are asked most, with short answers; hand it
-out, too.
-
-Changed something in `source/`? `devlab course .` makes `handout/` anew and leaves your changes alone.
+and JupyterLab, nothing else. `handout/questions.md` has the questions about devices that are asked most, with
+short answers; hand it out, too. After a change in `source/`, `devlab course .` makes `handout/` anew.
 
 ## Mark with one command
 
@@ -255,25 +254,14 @@ nbgrader generate_feedback ASSIGNMENT
 nbgrader export
 ```
 
-The first command notes the checks and points in the gradebook; the second puts the downloads into
-`submitted/`, where nbgrader looks for them. nbgrader runs what students wrote with your rights, on your
-machine, one submission after another: only for people you trust.
+nbgrader runs what students wrote with your rights, on your machine, one submission after another: only for
+people you trust. `nbgrader validate source/ASSIGNMENT/ASSIGNMENT.ipynb` says "Success!" where the solutions
+get full marks on your machine.
 
 ## Marks
 
 A check gives a point for each row of its verdict that passes on every device, or in a course made with
 `--marks whole` all its points or none. To weigh a check double, double both: the points of its cell in
 `source/` (nbgrader's Create Assignment panel shows them) and its code, `2 * devlab.check(f).points`.
-
-Everything is judged on the CPU and on two simulated accelerators, whatever machine you have, so that marks do
-not depend on it; `nbgrader_config.py` sets that.
-
-## Before you trust it
-
-```
-nbgrader validate source/ASSIGNMENT/ASSIGNMENT.ipynb
-```
-
-says "Success!" where the solutions get full marks on your machine. `source/` holds the solutions: keep it to
-yourself. devlab is open, though: `devlab.solution(...)` shows a solution to whoever gives up.
+All is judged on the CPU and on two simulated accelerators, so that marks do not depend on your machine.
 """
