@@ -544,18 +544,20 @@ def test_a_name_cannot_leave_the_course(tmp_path):
 
 
 def test_collecting_for_nbgrader_writes_every_notebook_and_lists_every_file(tmp_path):
-    """submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb in UTF-8, a time, and a list with problems."""
+    """submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb in UTF-8, helpers, a time, and a list with problems."""
     content = notebook(text=WRITTEN).decode().encode("cp1252")
-    root = lay(tmp_path / "in", {"Zoë A/hand in.ipynb": content, "ben/05_buffers.ipynb": b""})
+    files = {"Zoë A/hand in.ipynb": content, "Zoë A/data/x.csv": b"1,2", "ben/05_buffers.ipynb": b""}
+    root = lay(tmp_path / "in", files)
     course = tmp_path / "course"
     course.mkdir()
     listed = write(collect([root], HANDOUTS), course)
     written = course / "submitted/Zoë A/05_buffers/05_buffers.ipynb"
     assert json.loads(written.read_text(encoding="utf-8"))["cells"][0]["source"] == WRITTEN
     assert written.with_name("timestamp.txt").read_text().endswith(" UTC\n")
+    assert (written.parent / "data" / "x.csv").read_bytes() == b"1,2"
     lines = listed.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "student,assignment,path,problem,remarks"
-    assert len(lines) == 3
+    assert len(lines) == 4
 
 
 def test_a_copied_cell_counts_once_and_is_told(tmp_path):

@@ -135,6 +135,11 @@ class File:
         return ".ipynb" in self.name.lower()
 
     @property
+    def date(self) -> str:
+        """Return when the file was changed last, as nbgrader writes it, "" where nothing tells."""
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.changed)) if self.changed else ""
+
+    @property
     def shown(self) -> str:
         """Return the path to show a teacher: `download.zip/anna/05_buffers.ipynb`."""
         return printable("/".join(map(nfc, (self.path.as_posix(), *self.members))))

@@ -280,7 +280,9 @@ def fill_table(records: Iterable[Record], table: Path, column: str, folder: Path
     """
     text = table.read_bytes().decode("utf-8", "surrogateescape")
     mark = "\ufeff" * text.startswith("\ufeff")
-    separator = _separator_of(text)
+    separator = max(
+        ",;\t", key=text.partition("\n")[0].count
+    )  # Canvas has semicolons for those who want them
     try:
         rows = list(csv.reader(StringIO(text.removeprefix(mark), newline=""), delimiter=separator))
     except csv.Error as problem:
@@ -312,12 +314,6 @@ def fill_table(records: Iterable[Record], table: Path, column: str, folder: Path
     missing = [one for one in records if one.number not in filled]
     lines += [f"not in it: {printable(one.student)}, {one.assignment}" for one in missing]
     return "\n".join(lines)
-
-
-def _separator_of(text: str) -> str:
-    """Return what separates the columns of a table: Canvas writes semicolons for those who want them."""
-    head = text.partition("\n")[0]
-    return ";" if head.count(";") > head.count(",") else ","
 
 
 def write_gradebook(records: Iterable[Record], course: Path) -> int:
