@@ -246,9 +246,9 @@ def _report(arguments: argparse.Namespace) -> int:
             Path(arguments.gradescope).write_text(gradescope.results_json(records[0]), encoding="utf-8")
         if arguments.markdown:
             Path(arguments.markdown).write_text(markdown.page(records[0]), encoding="utf-8")
-        if arguments.gradebook:
-            results.write_gradebook(records, Path(arguments.course))
         print(written.text())
+        if arguments.gradebook:
+            print(f"gradebook  {results.write_gradebook(records, Path(arguments.course))} submissions")
         if arguments.fill:
             table, column = arguments.fill
             print(results.fill_table(records, Path(table), column, written.grades.parent))

@@ -335,7 +335,7 @@ def test_links_are_not_followed(tmp_path):
 
 
 def test_of_several_the_latest_is_taken_and_both_are_named(tmp_path):
-    """Canvas counts hand-ins, Blackboard dates them; on a disk the time of change tells."""
+    """Canvas counts hand-ins, Blackboard and Brightspace date them; on a disk the time of change tells."""
     canvas = {
         f"doe_1_{2 + n}_05_buffers{f'-{n}' if n else ''}.ipynb": notebook(text=f"{n}") for n in (0, 1, 2, 10)
     }
@@ -348,6 +348,11 @@ def test_of_several_the_latest_is_taken_and_both_are_named(tmp_path):
     }
     assert taken["doe"].remarks == ("the latest of 4; check that it is the one meant",)
     assert [one.problem.startswith("a later one was taken: ") for one in collection.problems] == [True] * 4
+
+    days = ("Aug 30, 2026 1126 AM", "Sep 9, 2026 926 PM", "Sep 24, 2026 1226 PM", "Sep 24, 2026 126 PM")
+    bright = {f"7-1 - Jane Doe - {day}/x.ipynb": notebook(text=day) for day in days}
+    (one,) = collect([lay(tmp_path / "bright", bright)], HANDOUTS).gradable
+    assert one.notebook()["cells"][0]["source"] == days[-1]
 
     root = lay(
         tmp_path / "disk", {"anna/first.ipynb": notebook(text="1"), "anna/again.ipynb": notebook(text="2")}
@@ -539,18 +544,20 @@ def test_a_name_cannot_leave_the_course(tmp_path):
 
 
 def test_collecting_for_nbgrader_writes_every_notebook_and_lists_every_file(tmp_path):
-    """submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb in UTF-8, a time, and a list with problems."""
+    """submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb in UTF-8, helpers, a time, and a list with problems."""
     content = notebook(text=WRITTEN).decode().encode("cp1252")
-    root = lay(tmp_path / "in", {"Zoë A/hand in.ipynb": content, "ben/05_buffers.ipynb": b""})
+    files = {"Zoë A/hand in.ipynb": content, "Zoë A/data/x.csv": b"1,2", "ben/05_buffers.ipynb": b""}
+    root = lay(tmp_path / "in", files)
     course = tmp_path / "course"
     course.mkdir()
     listed = write(collect([root], HANDOUTS), course)
     written = course / "submitted/Zoë A/05_buffers/05_buffers.ipynb"
     assert json.loads(written.read_text(encoding="utf-8"))["cells"][0]["source"] == WRITTEN
     assert written.with_name("timestamp.txt").read_text().endswith(" UTC\n")
+    assert (written.parent / "data" / "x.csv").read_bytes() == b"1,2"
     lines = listed.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "student,assignment,path,problem,remarks"
-    assert len(lines) == 3
+    assert len(lines) == 4
 
 
 def test_a_copied_cell_counts_once_and_is_told(tmp_path):

@@ -5,9 +5,8 @@ import hashlib
 import json
 import platform
 import re
-import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -90,8 +89,8 @@ class Collection:
     def text(self) -> str:
         """Return what a teacher reads: how many, and each problem with what to do."""
         good, bad = self.gradable, self.problems
-        students = len({one.student for one in good})
-        lines = [f"{_count(good, 'notebook')} to grade, from {_count(range(students), 'student')}"]
+        students = {one.student for one in good}
+        lines = [f"{_count(good, 'notebook')} to grade, from {_count(students, 'student')}"]
         lines += [f"  {one.path}: {remark}" for one in good for remark in one.remarks]
         if bad:
             lines.append(f"{_count(bad, 'file')} not graded:")
@@ -290,7 +289,7 @@ def _take_latest(found: list[Submission]) -> None:
             other.problem = f"{later} was taken: {last.path}"
 
 
-def _count(things: Sequence, name: str) -> str:
+def _count(things: Sized, name: str) -> str:
     return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
@@ -300,9 +299,9 @@ COLUMNS = ("student", "assignment", "path", "problem", "remarks")
 def write(collection: Collection, course: Path) -> Path:
     """Write each gradable notebook to `submitted/STUDENT/ASSIGNMENT/` of a course, and a list of everything.
 
-    Each is written as UTF-8, with the time it was changed last beside it, as nbgrader reads it. What cannot
-    be written is a problem of that submission, which `collection` then holds too. Returns the path
-    of the list, `collected.csv`: a row for each file found, those included that cannot be graded.
+    Each is written as UTF-8, with the helpers and data that it needs and the time it was changed last beside
+    it, as nbgrader reads it. What cannot be written is a problem of that submission, which `collection` then
+    holds too. Returns the path of the list, `collected.csv`: a row for each file found.
     """
     for one in collection.gradable:
         _save(one, course)
@@ -321,10 +320,12 @@ def write(collection: Collection, course: Path) -> Path:
 
 def _save(one: Submission, course: Path) -> None:
     folder = course / "submitted" / one.student / one.assignment
-    changed = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(one.file.changed or time.time()))
     try:
         text = json.dumps(without_doubles(one.notebook()), indent=1)
+        for name, file in one.beside.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(file.read())
         write_text(folder / f"{one.assignment}.ipynb", text + "\n")
-        write_text(folder / "timestamp.txt", changed + "\n")
+        write_text(folder / "timestamp.txt", one.file.date + "\n")
     except Exception as problem:
         one.problem = f"it cannot be put into {folder.name} ({reason_of(problem)})"

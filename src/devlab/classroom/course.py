@@ -21,7 +21,7 @@ class CourseError(Exception):
 
 @dataclass
 class Layout:
-    """What `lay_out` did: the assignments of the course, and the files written, kept and refused.
+    """What `lay_out` did: the assignments of the course, and the files kept and refused.
 
     `kept` are files that were there and differ from what a new course would have: the teacher's own.
     `refused` says what of these `devlab grade` cannot judge.
@@ -29,7 +29,6 @@ class Layout:
 
     folder: Path
     assignments: list[str] = field(default_factory=list)
-    written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
@@ -89,18 +88,16 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
     layout = Layout(folder)
     there = [one for one in assignments(folder) if one in known]
     for lesson in choose(lessons, list(known)) if lessons or not there else there:
-        several = (marks, *MARKS)
+        several = (marks, *handout.MARKS)
         made = [text_of(handout.teachers(read_notebook(known[lesson]), one)) for one in several]
-        _keep_or_write(layout, f"source/{lesson}/{lesson}.ipynb", *made)
+        _keep_or_write(layout, source_of("", lesson).as_posix(), *made)
     layout.assignments = assignments(folder)
-    first = layout.assignments[0]
     _keep_or_write(layout, "nbgrader_config.py", CONFIG)
-    pages = [teachers_page(one, how) for one in (first, *known) for how in (marks, *MARKS)]
-    _keep_or_write(layout, "README.md", *pages)
+    _keep_or_write(layout, "README.md", PAGE)
     for name in layout.assignments:
         hand_out(folder, name)
         try:
-            Handout(read_notebook(Path(folder) / "source" / name / f"{name}.ipynb")).require_gradable()
+            Handout(read_notebook(source_of(folder, name))).require_gradable()
         except ValueError as problem:
             layout.refused.append(f"`devlab grade` will refuse {name}: {problem}")
     for page in carried.files("pages"):
@@ -114,11 +111,16 @@ def assignments(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in paths if path.stem == path.parent.name)
 
 
+def source_of(folder: Path, assignment: str) -> Path:
+    """Return the path of an assignment's source in a course."""
+    return Path(folder) / "source" / assignment / f"{assignment}.ipynb"
+
+
 def handouts_of(folder: Path) -> dict[str, Handout]:
     """Return what was handed out of each assignment, by which a notebook is known whatever its name."""
     found = {}
     for assignment in assignments(folder):
-        path = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
+        path = source_of(folder, assignment)
         try:
             found[assignment] = Handout(read_notebook(path))
             found[assignment].require_gradable()
@@ -129,22 +131,19 @@ def handouts_of(folder: Path) -> dict[str, Handout]:
     return found
 
 
-def hand_out(folder: Path, assignment: str) -> list[Path]:
-    """Make `handout/`'s notebook of an assignment and a zip of it, from `source/`; return both paths."""
-    source = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
+def hand_out(folder: Path, assignment: str) -> None:
+    """Make `handout/`'s folder of an assignment and a zip of it, from `source/`."""
+    source = source_of(folder, assignment)
     try:
         text = text_of(handout.students(read_notebook(source)))
     except ValueError as problem:
         raise CourseError(f"{source} cannot be handed out: {problem}") from problem
-    notebook = Path(folder) / "handout" / assignment / source.name
-    write_text(notebook, text)
-    given = {source.name: text}
+    given = {f"{assignment}/{source.name}": text}
     if rules := carried.rules_for_helpers():
-        given[rules.name] = rules.read_text(encoding="utf-8")
-        write_text(notebook.parent / rules.name, given[rules.name])
-    archive = Path(folder) / "handout" / f"{assignment}.zip"
-    write_zip(archive, {f"{assignment}/{name}": content for name, content in given.items()})
-    return [notebook, archive]
+        given[f"{assignment}/{rules.name}"] = rules.read_text(encoding="utf-8")
+    for name, content in given.items():
+        write_text(folder / "handout" / name, content)
+    write_zip(folder / "handout" / f"{assignment}.zip", given)
 
 
 def write_zip(archive: Path, files: dict[str, str | bytes], programs: Collection[str] = ()) -> None:
@@ -179,7 +178,6 @@ def _keep_or_write(layout: Layout, name: str, *texts: str) -> None:
     path = layout.folder / name
     if not path.exists():
         write_text(path, texts[0])
-        layout.written.append(name)
     elif path.read_text(encoding="utf-8") not in texts:
         layout.kept.append(name)
 
@@ -222,30 +220,18 @@ c.Execute.timeout = 60
 c.Execute.extra_arguments = ["--HistoryManager.hist_file=:memory:", "--IPKernelApp.log_level=ERROR"]
 '''
 
-MARKS = {
-    "rows": """\
-A check gives a point for each row of its verdict that passes on every device. For all points or none, make a
-course with `--marks whole`. To weigh a check double, double both: the points of its cell in `source/`
-(nbgrader's Create Assignment panel shows them) and its code, `2 * devlab.check(f).points`.""",
-    "whole": """\
-A check gives all its points or none. For a point for each row of its verdict that passes, make a course with
-`--marks rows`. To change a check's points, change both: the points of its cell in `source/` (nbgrader's
-Create Assignment panel shows them) and the number in its code.""",
-}
-
 PAGE = """# Your course
 
-One assignment a lesson. Run the commands in this folder; `{one}` stands for any assignment.
+One assignment a lesson. Run the commands in this folder; ASSIGNMENT stands for one of the names in `source/`.
+`source/` holds the tasks with their solutions: yours to change, and to keep to yourself. (devlab is open,
+though: `devlab.solution(...)` shows a solution to whoever gives up.)
 
 ## Hand out
 
-`handout/{one}.zip`, unpacked in `handout/{one}/`, is what students get: the tasks without their
+`handout/ASSIGNMENT.zip`, unpacked in `handout/ASSIGNMENT/`, is what students get: the tasks without their
 solutions, and `AGENTS.md`, which asks an AI helper to explain and not to solve. Students need devlab
-and JupyterLab, nothing else. Upload the zip to your learning platform.
-`handout/questions.md` has the questions about devices that are asked most, with short answers; hand it
-out, too.
-
-Changed something in `source/`? `devlab course .` makes `handout/` anew and leaves your changes alone.
+and JupyterLab, nothing else. `handout/questions.md` has the questions about devices that are asked most, with
+short answers; hand it out, too. After a change in `source/`, `devlab course .` makes `handout/` anew.
 
 ## Mark with one command
 
@@ -255,45 +241,27 @@ Download all submissions from your platform, as a zip or unpacked, and
 devlab grade DOWNLOADS --course .
 ```
 
-Marks and feedback are then in `results/`. Each submission runs in a sandbox: a broken or hostile one costs
-only itself.
+Marks and feedback are then in `results/`; `devlab report --help` says how they go back to Moodle and Canvas.
+Each submission runs in a sandbox: a broken or hostile one costs only itself.
 
 ## Or mark with nbgrader
 
 ```
-nbgrader generate_assignment {one}
+nbgrader generate_assignment ASSIGNMENT
 devlab collect DOWNLOADS --course .
-nbgrader autograde {one}
-nbgrader generate_feedback {one}
+nbgrader autograde ASSIGNMENT
+nbgrader generate_feedback ASSIGNMENT
 nbgrader export
 ```
 
-The first command notes the checks and points in the gradebook; the second puts the downloads into
-`submitted/`, where nbgrader looks for them. nbgrader runs what students wrote with your rights, on your
-machine, one submission after another: only for people you trust.
+nbgrader runs what students wrote with your rights, on your machine, one submission after another: only for
+people you trust. `nbgrader validate source/ASSIGNMENT/ASSIGNMENT.ipynb` says "Success!" where the solutions
+get full marks on your machine.
 
 ## Marks
 
-{marks}
-
-Everything is judged on the CPU and on two simulated accelerators, whatever machine you have, so that marks do
-not depend on it; `nbgrader_config.py` sets that.
-
-## Before you trust it
-
-```
-nbgrader validate source/{one}/{one}.ipynb
-```
-
-says "Success!" where the solutions get full marks on your machine. `source/` holds the solutions: keep it to
-yourself. devlab is open, though: `devlab.solution(...)` shows a solution to whoever gives up.
+A check gives a point for each row of its verdict that passes on every device, or in a course made with
+`--marks whole` all its points or none. To weigh a check double, double both: the points of its cell in
+`source/` (nbgrader's Create Assignment panel shows them) and its code, `2 * devlab.check(f).points`.
+All is judged on the CPU and on two simulated accelerators, so that marks do not depend on your machine.
 """
-
-
-def teachers_page(example: str, marks: str) -> str:
-    """Return the README of a course, with commands that name one of its assignments.
-
-    >>> print(teachers_page("05_buffers", "rows").splitlines()[0])
-    # Your course
-    """
-    return PAGE.format(one=example, marks=MARKS[marks])

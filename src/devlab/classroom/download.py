@@ -135,6 +135,11 @@ class File:
         return ".ipynb" in self.name.lower()
 
     @property
+    def date(self) -> str:
+        """Return when the file was changed last, as nbgrader writes it, "" where nothing tells."""
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.changed)) if self.changed else ""
+
+    @property
     def shown(self) -> str:
         """Return the path to show a teacher: `download.zip/anna/05_buffers.ipynb`."""
         return printable("/".join(map(nfc, (self.path.as_posix(), *self.members))))
@@ -166,31 +171,33 @@ def files(root: Path) -> Iterator[File]:
         try:
             found, inside = _at(path, parts)
         except Exception as problem:
-            found, inside = [File(parts, path, problem=f"it cannot be opened ({reason_of(problem)})")], []
+            found, inside = [File(parts, path, problem=_why(problem))], []
         yield from found
         waiting += [(child, (*parts, nfc(child.name))) for child in reversed(inside)]
+
+
+def _why(problem: Exception) -> str:
+    return str(problem) if isinstance(problem, Unreadable) else f"it cannot be opened ({reason_of(problem)})"
 
 
 def _at(path: Path, parts: tuple[str, ...]) -> tuple[list[File], list[Path]]:
     """Return the files that are found at a path, and the paths inside it that are still to be looked at."""
     if path.is_symlink():
-        return [File(parts, path, problem="this is a link to another place, which is not followed")], []
+        raise Unreadable("this is a link to another place, which is not followed")
     if path.is_dir():
         inside = [one for one in sorted(path.iterdir()) if one.name not in RUBBISH]
-        if not inside:
-            empty = "the folder is empty: ask for what is missing"
-            return [File((*parts, "nothing"), path, problem=empty)], []
-        if len(parts) >= DEEPEST_FOLDER:
-            return [File(parts, path, problem=TOO_DEEP)], []
-        return [], inside
-    if path.is_file():
-        facts = path.stat()
-        return list(_open(File(parts, path, changed=facts.st_mtime, size=facts.st_size), path)), []
-    return [File(parts, path, problem="this is neither a file nor a folder")], []
+        if inside and len(parts) >= DEEPEST_FOLDER:
+            raise Unreadable(TOO_DEEP)
+        empty = File((*parts, "nothing"), path, problem="the folder is empty: ask for what is missing")
+        return [empty] * (not inside), inside
+    if not path.is_file():
+        raise Unreadable("this is neither a file nor a folder")
+    facts = path.stat()
+    return list(_open(File(parts, path, changed=facts.st_mtime, size=facts.st_size), path)), []
 
 
 def _open(file: File, content: Path | bytes, depth: int = 0, share: Share | None = None) -> Iterator[File]:
-    """Yield a zip's members in place of the zip, and any other file as it is.
+    """Yield a zip's members in place of the zip, and any other file as it is; raises Unreadable.
 
     `share` is what may still come out of the zips that this one lies in, None where it lies in none.
     """
@@ -198,71 +205,58 @@ def _open(file: File, content: Path | bytes, depth: int = 0, share: Share | None
         yield file
         return
     if depth >= DEEPEST:
-        yield _with(file, f"zips are nested more than {DEEPEST} deep: ask for the notebook itself")
-        return
+        raise Unreadable(f"zips are nested more than {DEEPEST} deep: ask for the notebook itself")
+    if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # its list takes seconds
+        raise Unreadable(f"it has more than {MOST:,} files")
     try:
-        if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # its list takes seconds
-            raise Unreadable(f"it has more than {MOST:,} files")
         zipped = _archive(content)
-        infos = [info for info in zipped.infolist() if not info.is_dir()]
-        if not infos or len(infos) > MOST:
-            found = f"has {len(infos):,} files" if infos else "is empty"
-            raise Unreadable(f"the zip {found}: ask for the notebook itself")
-        if share:
-            share.take(len(infos), 0)
-    except Unreadable as problem:
-        yield _with(file, str(problem))
-        return
     except Exception as problem:
-        yield _with(file, f"the zip is damaged ({reason_of(problem)}): ask for it again")
-        return
+        raise Unreadable(f"the zip is damaged ({reason_of(problem)}): ask for it again") from problem
+    infos = [info for info in zipped.infolist() if not info.is_dir()]
+    if not infos or len(infos) > MOST:
+        found = f"has {len(infos):,} files" if infos else "is empty"
+        raise Unreadable(f"the zip {found}: ask for the notebook itself")
+    if share:
+        share.take(len(infos), 0)
     whole = Share(*WHOLE)
     for info in sorted(infos, key=lambda one: one.filename):
+        names = nfc(zip_name(info)).replace("\\", "/").split("/")
+        inner = tuple(name for name in names if name not in ("", "."))
+        if not inner or RUBBISH & set(inner) or inner[-1].startswith("._"):
+            continue
+        parts = (*file.parts, *(name[:LONGEST_NAME] for name in inner[:DEEPEST_FOLDER]))
+        member = File(parts, file.path, (*file.members, info.filename), _time_of(info), size=info.file_size)
         try:
-            yield from list(_member_of(file, zipped, info, depth, share or Share(*SHARE, whole)))
+            _require_sound(info, inner)
+            yield from list(_open_member(member, zipped, depth, share or Share(*SHARE, whole)))
         except Exception as problem:
-            why = f"it cannot be opened ({reason_of(problem)})"
-            name = info.filename[:LONGEST_NAME]
-            yield File((*file.parts, printable(name)), file.path, (*file.members, name), problem=why)
+            told = (*file.members, info.filename[:LONGEST_NAME])
+            yield replace(member, members=told, problem=_why(problem))
 
 
-def _member_of(
-    file: File, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, depth: int, share: Share
-) -> Iterator[File]:
-    names = nfc(zip_name(info)).replace("\\", "/").split("/")
-    inner = tuple(name for name in names if name not in ("", "."))
-    if not inner or RUBBISH & set(inner) or inner[-1].startswith("._"):
-        return
-    parts = (*file.parts, *(name[:LONGEST_NAME] for name in inner[:DEEPEST_FOLDER]))
-    member = File(parts, file.path, (*file.members, info.filename), _time_of(info), size=info.file_size)
+def _require_sound(info: zipfile.ZipInfo, inner: tuple[str, ...]) -> None:
+    """Raise Unreadable where a member of a zip, at a path inside it, is not to be read."""
     if info.flag_bits & 1:
-        yield _with(member, "the zip has a password: unpack it, and name the folder")
-    elif info.file_size > LARGEST:
-        yield _with(member, _too_large(info.file_size))
-    elif len(inner) > DEEPEST_FOLDER:
-        yield _with(member, TOO_DEEP)
-    elif longest := max((len(name) for name in inner if len(name) > LONGEST_NAME), default=0):
-        why = f"a name in its path has {longest:,} characters: ask for it by a shorter name"
-        yield File(parts, file.path, (*file.members, info.filename[:LONGEST_NAME]), problem=why)
-    elif not _may_be_zip(inner[-1]):
+        raise Unreadable("the zip has a password: unpack it, and name the folder")
+    if info.file_size > LARGEST:
+        raise Unreadable(_too_large(info.file_size))
+    if len(inner) > DEEPEST_FOLDER:
+        raise Unreadable(TOO_DEEP)
+    if (longest := max(map(len, inner))) > LONGEST_NAME:
+        raise Unreadable(f"a name in its path has {longest:,} characters: ask for it by a shorter name")
+
+
+def _open_member(member: File, zipped: zipfile.ZipFile, depth: int, share: Share) -> Iterator[File]:
+    name = member.members[-1]
+    if not _may_be_zip(member.name) or _content(zipped, name, 2) != b"PK":
         yield member
-    else:
-        try:
-            if _content(zipped, info.filename, 2) == b"PK":
-                share.take(1, info.file_size)
-                yield from _open(member, _content(zipped, info.filename), depth + 1, share)
-            else:
-                yield member
-        except Unreadable as problem:
-            yield _with(member, str(problem))
+        return
+    share.take(1, member.size)
+    yield from _open(member, _content(zipped, name), depth + 1, share)
 
 
 def _may_be_zip(name: str) -> bool:
     return "." not in name or name.lower().endswith(ARCHIVES)
-
-
-def _with(file: File, problem: str) -> File:
-    return replace(file, problem=problem)
 
 
 def _too_large(size: int) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devlab import carried, panel
-from devlab.checks.result import SIGNS
 from devlab.classroom import course, results
 from devlab.classroom.download import printable, reason_of, safe
 from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, score
@@ -73,8 +72,7 @@ def _section(one: Graded) -> str:
 
 
 def _headline(one: Graded) -> str:
-    words = WORDS.get(one.outcome, ("", one.outcome))[1]
-    repeats = one.headline in (words, "passed", "not attempted yet", "")
+    repeats = one.headline in (_words(one.outcome)[1], "passed", "not attempted yet", "")
     return "" if repeats else f": {prose(_printable(one.headline))}"
 
 
@@ -114,21 +112,19 @@ def _describe_devices(record: Record) -> str:
 
 
 def _mark(outcome: str) -> str:
-    sign, words = _words(outcome)
-    name = outcome.replace(" ", "-") if outcome in WORDS else ""
+    sign, words, name = _words(outcome)
     return f'<span class="mark {name}"><span aria-hidden="true">{sign}</span> {_text(words)}</span>'
 
 
-def _words(outcome: str) -> tuple[str, str]:
-    """Return an outcome's sign and words; those that WORDS lacks are shown as a verdict shows them."""
-    return WORDS.get(outcome) or (SIGNS.get(outcome, "?"), outcome)
+def _words(outcome: str) -> tuple[str, str, str]:
+    """Return an outcome's sign, its words, and the name of its colour."""
+    return (*WORDS[outcome], outcome.replace(" ", "-")) if outcome in WORDS else ("?", outcome, "")
 
 
 def _sign(outcome: str | None) -> str:
     if outcome is None:
         return ""
-    sign, _ = _words(outcome)
-    name = outcome.replace(" ", "-") if outcome in WORDS else ""
+    sign, _, name = _words(outcome)
     return f'<span class="mark {name}" role="img" aria-label="{_text(outcome)}">{sign}</span>'
 
 

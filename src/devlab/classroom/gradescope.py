@@ -119,10 +119,8 @@ def results_json(record: Record) -> str:
 
 
 def _test(position: int, one: Graded) -> dict:
-    lines = [f"{WORDS.get(one.outcome, ('', one.outcome))[1]}: {one.headline}".strip(": ")]
-    for label, outcomes in one.rows:
-        judged = by_device(outcomes)
-        lines.append(f"{label}: {judged}" if judged else label)
+    lines = [f"{WORDS[one.outcome][1]}: {one.headline}".strip(": ")]
+    lines += [f"{label}: {by_device(outcomes)}".removesuffix(": ") for label, outcomes in one.rows]
     lines += [f"{label}: {text}" for label, text in one.details]
     return {
         "name": one.name,

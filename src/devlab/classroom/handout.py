@@ -162,13 +162,11 @@ class Handout:
         self.source = source
         self.blank = [_text(cell) for cell in students(source)["cells"]]
         checks = [grade_id_of(cell) for cell in source["cells"] if grade_facts(cell)]
-        checked = [name.removeprefix("check_") for name in checks if name.startswith("check_")]
-        self.names = list(dict.fromkeys(checked))
+        self.names = [name[6:] for name in dict.fromkeys(checks) if name.startswith("check_")]
         # A change of what is run, or of what it is worth, changes this.
-        facts = [
-            (cell["cell_type"], _text(cell), cell["metadata"].get("nbgrader")) for cell in source["cells"]
-        ]
-        self.digest = hashlib.sha256(repr([one for one in facts if one[0] == "code"]).encode()).hexdigest()
+        code = [cell for cell in source["cells"] if cell["cell_type"] == "code"]
+        facts = [("code", _text(cell), cell["metadata"].get("nbgrader")) for cell in code]
+        self.digest = hashlib.sha256(repr(facts).encode()).hexdigest()
         self.tasks = {place for place, cell in enumerate(source["cells"]) if is_task(cell)}
         self.grade_ids, self.ids, self.texts = {}, {}, {}
         for place, cell in enumerate(source["cells"]):
@@ -180,8 +178,6 @@ class Handout:
                 self.ids[cell["id"]] = place
         names = "|".join(map(re.escape, self.names)) or "(?!)"
         self._defines = re.compile(rf"^[ \t>.]*(?:async +)?(?:def|class)\s+({names})\b", re.MULTILINE)
-        self._of_check = {name.removeprefix("check_"): place for name, place in self.grade_ids.items()
-                          if name.startswith("check_")}  # fmt: skip
 
     def require_gradable(self) -> None:
         """Raise ValueError where `devlab grade` would leave a cell with points out, or misread its points."""
@@ -205,7 +201,7 @@ class Handout:
         if place is None and text:
             place = self.texts.get(text)
         if place is None and cell["cell_type"] == "code" and (called := CHECK.fullmatch(text)):
-            place = self._of_check.get(called[1])
+            place = self.grade_ids.get(f"check_{called[1]}")
         return place
 
     def defined_in(self, cell: dict) -> set[str]:

@@ -5,7 +5,7 @@ A platform's pattern counts where most of the names beside it follow it.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,9 +20,11 @@ PLATFORMS = (
     re.compile(r"(?P<late>LATE_)?(?P<name>anon_[^_]+)_\d+_(?P<rest>.+)"),
     re.compile(r".+?_(?P<name>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<rest>.*)|\.txt)?"),
     re.compile(
-        r"(?P<id>\d+)-\d+ ?- (?P<name>.+?) ?- (?P<time>\w+ \d+, \d{4} \d+ [AP]M)(?: ?- (?P<rest>.+))?"
+        r"(?P<id>\d+)-\d+ ?- (?P<name>.+?) ?- (?P<month>[A-Z][a-z]{2})\w* (?P<day>\d+), (?P<year>\d{4}) "
+        r"(?P<clock>\d+) (?P<half>[AP])M(?: ?- (?P<rest>.+))?"
     ),
 )
+MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 # `05_buffers-2`, `05_buffers (2)`, `05_buffers-Copy2`, `Version 2`: the second of several.
 ATTEMPT = re.compile(r"(?:-(?:Copy)?|\s*\(|\bVersion )(?P<number>\d{1,3})\)?$", re.IGNORECASE)
 EXERCISES = re.compile(r"[\W_]*exercises?$", re.IGNORECASE)
@@ -85,6 +87,10 @@ def match_platform(part: str, patterns: Iterable[re.Pattern]) -> dict[str, str] 
     if not found:
         return None
     facts = dict.fromkeys(("name", "id", "time", "late", "rest"), "") | found.groupdict("")
+    if "month" in facts:  # Brightspace's 12:26 is 1226, and no text that sorts
+        day, clock = (int(facts[name]) for name in ("day", "clock"))
+        month = MONTHS.find(facts["month"])
+        facts["time"] = f"{facts['year']} {month:02} {day:02} {facts['half']} {clock % 1200:04}"
     return facts | {"prefix": part.removesuffix(facts["rest"]) if facts["rest"] else f"{part}/"}
 
 
@@ -276,9 +282,7 @@ def _by_tokens(files: list[tuple[File, list[str]]]) -> dict[File, str]:
             shared += 1
     if shared:
         return {file: safe("_".join(tokens[:-shared])) for file, tokens in files}
-    count = defaultdict(int)
-    for tokens in lists:
-        count[tokens[0]] += 1
+    count = Counter(tokens[0] for tokens in lists)
     return {file: safe(tokens[0] if count[tokens[0]] == 1 else "_".join(tokens)) for file, tokens in files}
 
 

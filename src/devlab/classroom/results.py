@@ -101,10 +101,9 @@ class Record:
             facts = json.loads(line)
             exercises = tuple(_read_graded(one) for one in facts.pop("exercises"))
             record = cls(exercises=exercises, remarks=tuple(facts.pop("remarks")), **facts)
+            _require_sound(record)
         except (KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise ValueError(f"no record of devlab's: {line[:80]}") from problem
-        if not _is_sound(record):
-            raise ValueError(f"a record with something in it that is none of devlab's: {line[:80]}")
         return record
 
 
@@ -123,26 +122,23 @@ def _read_graded(facts: dict) -> Graded:
     return Graded(**pairs, **facts)
 
 
-def _is_sound(record: Record) -> bool:
-    """Tell whether each field is of its type and each outcome is known, since every report relies on that."""
+def _require_sound(record: Record) -> None:
+    """Raise TypeError where a field has another type or an outcome is unknown: reports rely on these."""
     texts = [record.student, record.assignment, record.path, record.problem, record.submitted, record.digest]
     texts += [record.number, record.prefix, *record.remarks]
-    numbers, marks = [record.seconds, record.isolation or 0], []
+    numbers, marks = [record.seconds, record.isolation or 0], {None}
     for one in record.exercises:
         texts += [one.name, one.headline, one.source, one.confirmed, *itertools.chain(*one.details)]
+        texts += itertools.chain(*((label, *row) for label, row in one.rows))
         numbers += [one.points, one.possible]
-        if not (isinstance(one.outcome, str) and one.outcome in OUTCOMES):
-            return False
-        for label, outcomes in one.rows:
-            if not isinstance(outcomes, dict):
-                return False
-            texts += [label, *outcomes]
-            marks += outcomes.values()
-    return (
+        marks.update(*(row.values() for _, row in one.rows))
+    if not (
         all(isinstance(text, str) for text in texts)
         and all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
-        and all(mark is None or (isinstance(mark, str) and mark in OF_ROWS) for mark in marks)
-    )
+        and {one.outcome for one in record.exercises} <= OUTCOMES
+        and marks <= {None, *OF_ROWS}
+    ):
+        raise TypeError("it has something in it that is none of devlab's")
 
 
 def read_all(paths: Iterable[Path]) -> Iterator[Record]:
@@ -280,7 +276,8 @@ def fill_table(records: Iterable[Record], table: Path, column: str, folder: Path
     """
     text = table.read_bytes().decode("utf-8", "surrogateescape")
     mark = "\ufeff" * text.startswith("\ufeff")
-    separator = _separator_of(text)
+    # Canvas has semicolons for those who want them.
+    separator = max(",;\t", key=text.partition("\n")[0].count)
     try:
         rows = list(csv.reader(StringIO(text.removeprefix(mark), newline=""), delimiter=separator))
     except csv.Error as problem:
@@ -312,12 +309,6 @@ def fill_table(records: Iterable[Record], table: Path, column: str, folder: Path
     missing = [one for one in records if one.number not in filled]
     lines += [f"not in it: {printable(one.student)}, {one.assignment}" for one in missing]
     return "\n".join(lines)
-
-
-def _separator_of(text: str) -> str:
-    """Return what separates the columns of a table: Canvas writes semicolons for those who want them."""
-    head = text.partition("\n")[0]
-    return ";" if head.count(";") > head.count(",") else ","
 
 
 def write_gradebook(records: Iterable[Record], course: Path) -> int:

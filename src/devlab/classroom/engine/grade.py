@@ -2,7 +2,6 @@
 
 import base64
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -168,11 +167,10 @@ def _marks(
     lost = "in rows that therefore earn nothing; read what was handed in"
     unsure = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time {lost}"
     remarks += (unsure,) if unread else ()
-    changed = submission.file.changed
     return {
         "exercises": exercises,
         "remarks": remarks,
-        "submitted": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(changed)) if changed else "",
+        "submitted": submission.file.date,
         "isolation": settings.level,
         "seconds": round(float(answer.get("seconds", 0)), 3),
         "digest": submission.digest,
