@@ -23,7 +23,6 @@ from devlab.classroom.engine import cells
 from devlab.classroom.engine.seal import Seal, refuse_rewriting
 from devlab.classroom.engine.shell import Shell
 from devlab.classroom.engine.transcript import Recorder
-from devlab.explaining import births
 
 MOST_NAMES = 20  # of what was exchanged, that a worker tells
 TEXT = 4000  # characters of a headline or a detail: a worker sends no more, and a record keeps no more
@@ -56,7 +55,6 @@ class Ready:
     def __init__(self, names: Iterable[str]):
         from devlab.devices import bench
 
-        births.refrain()
         self.shell = Shell()
         self.notebook = sys.modules["__main__"] = self.shell.notebook
         self.devices = bench()
