@@ -44,7 +44,7 @@ def main() -> None:
     first = seconds(device)
     later = statistics.median(seconds(device) for _ in range(TIMES))
     print(f"first change {first:.1f} s, later ones {later:.1f} s (median of {TIMES})")
-    print(f"the process that trials are forked from: {mebibytes(choice._template[0]._process.pid):.0f} MiB")
+    print(f"the process that trials are forked from: {mebibytes(choice._template[0].process):.0f} MiB")
 
 
 if __name__ == "__main__":

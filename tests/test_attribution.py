@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import devlab.sim
-from devlab.explaining import births
 
 devlab.sim.enable()
 
@@ -61,19 +60,6 @@ def test_a_warning_names_the_line_that_called(said, place):
         call(x)
     code = call.__code__
     assert {(one.filename, one.lineno) for one in caught} == {(__file__, code.co_firstlineno)}
-
-
-def test_tensors_whose_birth_is_noted():
-    """`explain` notes where tensors are made, with a real accelerator and without any."""
-    active, x = births.active(), torch.ones(2)
-    births.remember("cpu")
-    try:
-        with pytest.warns(UserWarning, match="To copy construct") as caught:
-            torch.tensor(x)
-    finally:
-        if not active:
-            births.forget()
-    assert caught[0].filename == __file__
 
 
 def warn(x):

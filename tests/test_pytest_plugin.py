@@ -123,16 +123,11 @@ def test_and_is_there_in_the_next_one(everywhere):
 MORE = """
 import pytest, torch
 
-MADE = torch.ones
-
 def test_pair(two_devices):
     a, b = two_devices
     assert a != b
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(2, device=a) + torch.ones(2, device=b)
-
-def test_births_are_forgotten_after_a_test():
-    assert torch.ones is MADE
 
 def test_ordinary(device):
     assert str(device) != "cpu", "this one is about nothing that devlab explains"
@@ -223,7 +218,6 @@ def test_a_project_without_a_gpu(tmp_path):
         "test_ordinary[cpu]",
     ]
     assert sorted(outcomes["PASSED"]) == [
-        "test_births_are_forgotten_after_a_test",
         "test_forward_never_waits_for_the_device[cpu]",
         "test_no_position_sees_the_future[cpu]",
         "test_ordinary[sim:0]",
@@ -236,7 +230,7 @@ def test_a_project_without_a_gpu(tmp_path):
     ]
     assert said.count("- devlab explains -") == 4
     assert "future is on cpu" in said
-    assert not re.search(r"devlab/sim/|births\.py", said)  # the place that failed is the project's line
+    assert not re.search(r"devlab/sim/", said)  # the place that failed is the project's line
     assert said.count("attention.py:14: RuntimeError") == 4
     assert MENDED in said
     assert "needs a real accelerator" in said

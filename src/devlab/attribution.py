@@ -1,7 +1,7 @@
 """Warnings name a line that a learner can change, where one of devlab's functions stands in between.
 
-A warning of PyTorch's C++ names the line of Python that runs. While devlab simulates an accelerator, or notes
-where tensors are made, that line is devlab's: a replaced `torch.tensor` calls the original one.
+A warning of PyTorch's C++ names the line of Python that runs. While devlab simulates an accelerator, that
+line is devlab's: a replaced `torch.tensor` calls the original one.
 """
 
 import sys

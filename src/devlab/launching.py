@@ -65,13 +65,13 @@ def launch(program: str, world_size: int) -> list[str]:
 class Launcher:
     """Starts groups of processes in milliseconds: they are forked from a server that has touched no device.
 
-    `prepare` is the code that the server runs first, imports above all. A process that still runs after so
-    many `seconds` is ended. Where there is no fork (Windows) there is no server: each process starts anew,
-    which takes seconds.
+    `prepare` is the code that the server runs first, imports above all, in `starting` seconds at most. A
+    process that still runs after so many `seconds` is ended. Where there is no fork (Windows) there is no
+    server: each process starts anew, which takes seconds.
     """
 
-    def __init__(self, prepare: str, seconds: float):
-        self.prepare, self.seconds = prepare, seconds
+    def __init__(self, prepare: str, seconds: float, starting: float = STARTING):
+        self.prepare, self.seconds, self.starting = prepare, seconds, starting
         self._lock = threading.RLock()
         self._server: subprocess.Popen | None = None
         atexit.register(self.end)
@@ -97,7 +97,7 @@ class Launcher:
         if not FORKS:
             return watch([_spawn(*rank) for rank in ranks], self.limit)
         with self._lock:
-            server, guard = self.wake(), threading.Timer(self.seconds + STARTING, self.end)
+            server, guard = self.wake(), threading.Timer(self.seconds + self.starting, self.end)
             guard.start()
             try:
                 server.stdin.write(json.dumps([self.seconds, ranks]).encode() + b"\n")

@@ -97,7 +97,7 @@ def device(request: pytest.FixtureRequest) -> "Iterator[torch.device]":
             pytrace=False,
         )
     place = _device_of(request.param)
-    with _remember_births(place), _leave_as_found(place):
+    with _leave_as_found(place):
         yield place
 
 
@@ -119,7 +119,7 @@ def two_devices(request: pytest.FixtureRequest) -> "Iterator[tuple[torch.device,
     pair = next(((a, b) for a, b in itertools.pairwise(found) if a.type == b.type), None)
     if pair is None:
         pytest.skip("two_devices: two accelerators of one kind are needed; --devlab sim has them")
-    with _remember_births(pair[0]), _leave_as_found(*pair):
+    with _leave_as_found(*pair):
         yield pair
 
 
@@ -233,18 +233,3 @@ def _keep_current(kind: str) -> Iterator[None]:
         if module.current_stream(stream.device) != stream:
             module.set_stream(stream)
     module.set_device(index)
-
-
-@contextlib.contextmanager
-def _remember_births(device: "torch.device") -> Iterator[None]:
-    """Remember in a block where tensors are made, so that an explanation can name the line that made them."""
-    from devlab.explaining import births
-
-    if device.type == "cpu" or births.active():
-        yield
-        return
-    births.remember(device)
-    try:
-        yield
-    finally:
-        births.forget()

@@ -13,7 +13,6 @@ import torch
 from torch.cuda import _memory_viz as viz
 
 import devlab
-from devlab.explaining import births
 from devlab.sim import snapshot
 from devlab.sim.allocator import PatientAllocator, allocators
 
@@ -140,14 +139,10 @@ def test_a_request_that_fails_is_there_with_what_was_free():
 
 
 def test_instruments_have_no_lines():
-    """A watch, and the memory of births that `devlab.start` begins, put functions around PyTorch's."""
+    """A watch puts functions around PyTorch's."""
     memory._record_memory_history()
-    births.remember("sim:0")
-    try:
-        with devlab.watch():
-            kept = [torch.ones(10, device="sim:0"), torch.tensor([1.0], device="sim:0")]
-    finally:
-        births.forget()
+    with devlab.watch():
+        kept = [torch.ones(10, device="sim:0"), torch.tensor([1.0], device="sim:0")]
     here = test_instruments_have_no_lines.__name__
     blocks = memory._snapshot()["segments"][0]["blocks"][: len(kept)]
     assert [block["frames"][0]["name"] for block in blocks] == [here] * len(kept)
@@ -264,25 +259,3 @@ def test_keys_are_pytorchs():
     assert {entry["action"] for entry in taken["device_traces"][0]} <= set(snapshot.ACTIONS)
     assert "simulated" in taken["allocator_settings"]["sim"]
     assert kept.nbytes == 100
-
-
-def test_cudas_snapshot_names_no_line_of_an_instrument(monkeypatch):
-    """The wrapper around `torch.ones` that notes births is left out of segments, blocks and events."""
-
-    def lines():
-        named = (("factory", births.__file__), ("load", "<cell>"), ("<module>", "<cell>"))
-        return [{"name": name, "filename": filename, "line": 1} for name, filename in named]
-
-    def on_cuda(device=None, **options):
-        block = {"state": "active_allocated", "frames": lines()}
-        traces = [[{"action": "alloc", "frames": lines()}, {"action": "snapshot", "frames": []}]]
-        return {"segments": [{"blocks": [block], "frames": lines()}], "device_traces": traces}
-
-    monkeypatch.setattr(torch.cuda.memory, "_snapshot", on_cuda)
-    births.remember("sim")
-    births.forget()
-    taken = torch.cuda.memory._snapshot()
-    (segment,), ((event, last),) = taken["segments"], taken["device_traces"]
-    for one in (segment, segment["blocks"][0], event):
-        assert [frame["name"] for frame in one["frames"]] == ["load", "<module>"]
-    assert last["frames"] == []

@@ -103,12 +103,8 @@ def read(error: BaseException, problem: Problem) -> Explanation:
 
 def _devices_differ(scopes: list[Scope], problem: Problem) -> bool:
     """Tell whether two devices met although the message, about some backend, does not say so."""
-    about = any(
-        word in problem.message.lower() for word in ("device", "backend", "storage", "cuda", "kernel")
-    )
-    return about and any(
-        len({operand.device for operand in operands(scope) if operand.device}) > 1 for scope in scopes[-2:]
-    )
+    about = re.search(r"device|backend|storage|cuda|kernel", problem.message, re.IGNORECASE)
+    return bool(about) and any(len({o.device for o in operands(s)} - {""}) > 1 for s in scopes[-2:])
 
 
 def _unknown(report: Explanation, scopes: list[Scope], problem: Problem) -> None:

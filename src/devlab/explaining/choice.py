@@ -9,7 +9,7 @@ from devlab.explaining.candidates import PRIOR_COST, Candidate, candidates_of
 from devlab.explaining.edit import changed, shown
 from devlab.explaining.frames import scopes_of
 from devlab.explaining.report import UNTRIED, Explanation, Problem, cause_of
-from devlab.explaining.template import NoAnswer, Template
+from devlab.explaining.template import Template
 from devlab.explaining.trials import LIMIT, Trial, agree, inside, place_of, trial_of
 
 _ENOUGH, _STEPS = 5, 3
@@ -29,8 +29,7 @@ def propose(report: Explanation, error: BaseException | None) -> None:
     except KeyboardInterrupt:
         reason = "the trials were interrupted"
     except Exception as own:  # what is known stays known
-        told = "" if isinstance(own, NoAnswer) else f" ({type(own).__name__}: {own})"
-        reason = f"changes could not be tried{told}"
+        reason = f"changes could not be tried ({type(own).__name__}: {own})"
     report.untried = reason and f"none is shown: {reason}"
 
 
@@ -41,7 +40,7 @@ def _proposed(report: Explanation, error: BaseException, problem: Problem) -> st
     trial = trial_of(scopes)
     if trial is None:
         return "the program cannot be run again from here"
-    if not _template or not _template[0].alive():
+    if not _template or not _template[0].mine():
         _template[:] = [Template()]
     files = {s.filename: s.source.text for s in scopes if s.mine and s.source is not None}
     trial = trial._replace(changed=dict(trial.units) | files)

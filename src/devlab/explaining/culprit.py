@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab.explaining import births, flow, reach
+from devlab.explaining import flow, reach
 from devlab.explaining import report as kinds
 from devlab.explaining.frames import (
     MISSING,
@@ -371,9 +371,6 @@ def origin(operand: Operand, wrong: bool = True) -> str:
     if story is None:
         return ""
     words = [held(operand), ending(story)]
-    known = births.birth_of(operand.tensor) if operand.tensor is not None else None
-    if known and story.end not in (MADE, NUMPY, MOVED, LOADED) and not (story.registered and story.trail):
-        words[1] = f"made at {known}"
     return "; ".join(word for word in words if word) or (
         "its origin is not to be seen from here" if wrong else ""
     )

@@ -1,13 +1,14 @@
 """Which device and dtype an expression's value has, or must have had, read from values and source text."""
 
 import ast
+import copy
 import inspect
 import types
 
 import numpy
 import torch
 
-from devlab.explaining.frames import MISSING, Scope, argument_for, called, called_name, element, own_nodes
+from devlab.explaining.frames import MISSING, Scope, argument_for, called, called_name, own_nodes
 
 FACTORIES = frozenset((
     "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "complex", "empty",
@@ -26,6 +27,19 @@ _NO_TENSOR = frozenset(
     ["item", "tolist", "numpy", "size", "dim", "numel", "shape", "dtype", "device", "ndim"]
 )
 _DEEPEST = 12
+_OPERATIONS = (ast.BinOp, ast.Compare, ast.UnaryOp, ast.IfExp, ast.NamedExpr)
+_PLAIN = (
+    torch.Tensor,
+    torch.device,
+    torch.dtype,
+    numpy.ndarray,
+    numpy.generic,
+    int,
+    float,
+    str,
+    slice,
+    type(None),
+)
 
 
 def same(one: str, other: str) -> bool:
@@ -122,22 +136,14 @@ def infer(node: ast.AST, scope: Scope, depth: int = 0) -> str:
         return _of_call(node, scope, depth + 1)
     if isinstance(node, ast.Name) and value is MISSING:
         return _of_missing(node.id, scope, depth + 1)
-    if isinstance(node, ast.BinOp):
-        return _joint([node.left, node.right], scope, depth + 1)
-    if isinstance(node, ast.Compare):
-        return _joint([node.left, *node.comparators], scope, depth + 1)
     if isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
         holder = scope.evaluate(node.value)
         if isinstance(holder, list | tuple | dict):
             return _common(holder)
         return infer(node.value, scope, depth + 1)
-    if isinstance(node, ast.UnaryOp):
-        return infer(node.operand, scope, depth + 1)
-    if isinstance(node, ast.IfExp):
-        return _joint([node.body, node.orelse], scope, depth + 1)
-    if isinstance(node, ast.NamedExpr):
-        return infer(node.value, scope, depth + 1)
-    return ""
+    parts = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
+    parts = [n for n in parts if n is not getattr(node, "test", None)]
+    return _joint(parts, scope, depth + 1) if isinstance(node, _OPERATIONS) else ""
 
 
 def is_on(node: ast.AST, scope: Scope, device: str) -> bool:
@@ -182,28 +188,19 @@ def _of_call(call: ast.Call, scope: Scope, depth: int) -> str:
         given = keyword(call, "map_location")
         return named_device(given, scope) if given is not None else ""
     if isinstance(call.func, ast.Attribute):
-        owner = scope.evaluate(call.func.value)
-        if call.func.attr == "get" and call.args and isinstance(owner, dict):
-            found = element(owner, scope.evaluate(call.args[0]))
-            return str(found.device) if isinstance(found, torch.Tensor) else ""
-        if call.func.attr.startswith("new_") and keyword(call, "device") is not None:
+        if keyword(call, "device") is not None:
             return device_argument(call, scope)[1]
+        owner = scope.evaluate(call.func.value)
         if device := ("" if isinstance(owner, types.ModuleType) else infer(call.func.value, scope, depth)):
             return device
-    if isinstance(call.func, ast.Call) and (device := infer(call.func, scope, depth)):
-        return device
     function = scope.evaluate(call.func)
-    if is_call_of(call, scope, LIKE) and keyword(call, "device") is not None:
-        return device_argument(call, scope)[1]
     inside = returned(function, scope, call)
     for expression, inner in inside:
         if device := infer(expression, inner, depth + 2):
             return device
     if isinstance(function, torch.nn.Module) and (device := device_of(function)):
         return device
-    if inside:
-        return ""
-    return _joint([*call.args, *(k.value for k in call.keywords)], scope, depth)
+    return "" if inside else _joint([*call.args, *(k.value for k in call.keywords)], scope, depth)
 
 
 def factory_device(call: ast.Call, scope: Scope) -> str:
@@ -212,8 +209,6 @@ def factory_device(call: ast.Call, scope: Scope) -> str:
     if given is not None:
         return device
     name = called_name(call)
-    if name == "Generator":
-        return named_device(call.args[0], scope) if call.args else "cpu"
     follows = name in ("as_tensor", "asarray", "normal", "complex") and call.args
     if follows and (device := infer(call.args[0], scope)):
         return device
@@ -242,7 +237,7 @@ def returned(function: object, scope: Scope, call: ast.Call) -> list[tuple[ast.e
         inner = called(function, scope, call)
     except Exception:  # an object that only looks like a function
         return []
-    if inner is None or isinstance(inner.node, ast.Module) or _nested(inner):
+    if inner is None or isinstance(inner.node, ast.Module):
         return []
     if isinstance(inner.node, ast.Lambda):
         return [(inner.node.body, inner)]
@@ -257,16 +252,6 @@ def _is_torchs(thing: object) -> bool:
     return str(getattr(thing, "__module__", "") or "").split(".")[0] in ("torch", "numpy")
 
 
-def _nested(scope: Scope) -> bool:
-    """Tell whether a function is already being looked into: a recursive function would be for ever."""
-    outer = scope.caller
-    while outer is not None:
-        if outer.function is not None and outer.function is scope.function:
-            return True
-        outer = outer.caller
-    return False
-
-
 def from_numpy(node: ast.AST, scope: Scope) -> bool:
     """Tell whether a factory makes its tensor out of a NumPy array."""
     if is_call_of(node, scope, frozenset({"from_numpy"})):
@@ -276,103 +261,53 @@ def from_numpy(node: ast.AST, scope: Scope) -> bool:
     return isinstance(scope.evaluate(node.args[0]), numpy.ndarray | numpy.generic)
 
 
-_METHODS = {
-    "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16,
-    "long": torch.int64, "int": torch.int32, "byte": torch.uint8, "bool": torch.bool,
-    **dict.fromkeys(("argmax", "argmin", "argsort", "one_hot", "nonzero"), torch.int64),
-    **dict.fromkeys(("eq", "ne", "gt", "lt", "isnan"), torch.bool),
-}  # fmt: skip
-_INTEGERS = frozenset({"randint", "randperm", "tril_indices", "triu_indices", "LongTensor"})
-_ROUNDED = frozenset({"softmax", "sqrt", "exp", "log", "sigmoid", "tanh", "sin", "cos", "mean"})
-_DEEPEST_DTYPE = 12
+def dtype_of(node: ast.AST, scope: Scope) -> torch.dtype | None:
+    """Return the dtype of the tensor that an expression is, or would give; None where it cannot be known.
 
-
-def dtype_of(node: ast.AST, scope: Scope, depth: int = 0) -> torch.dtype | None:
-    """Return the dtype of the tensor that an expression is, or made; None where it cannot be known."""
-    if depth > _DEEPEST_DTYPE:
+    PyTorch's own operations are carried out on `meta`, without data; nobody else's code is run.
+    """
+    names: dict[str, object] = {}
+    while scope.evaluate(node) is MISSING and isinstance(node, ast.Subscript | ast.Starred | ast.NamedExpr):
+        node = node.value  # a mask as an index needs the data
+    try:
+        tree = ast.Expression(_Twins(scope, names).visit(copy.deepcopy(node)))
+        value = eval(compile(ast.fix_missing_locations(tree), "<twin>", "eval"), {"__builtins__": {}}, names)
+    except Exception:  # code of others, or an operation that needs the data
         return None
-    value = scope.evaluate(node)
-    if isinstance(value, torch.Tensor):
-        return value.dtype
-    if value is not MISSING:
-        return None
-    if isinstance(node, ast.Compare):
-        return torch.bool
-    if isinstance(node, ast.BinOp):
-        found = promoted([node.left, node.right], scope, depth + 1)
-        whole = found is not None and not found.is_floating_point
-        return torch.get_default_dtype() if isinstance(node.op, ast.Div) and whole else found
-    if isinstance(node, ast.Subscript | ast.Starred | ast.NamedExpr):
-        return dtype_of(node.value, scope, depth + 1)
-    if isinstance(node, ast.Attribute):
-        return dtype_of(node.value, scope, depth + 1) if node.attr in ("T", "mT", "data", "values") else None
-    if isinstance(node, ast.UnaryOp):
-        return dtype_of(node.operand, scope, depth + 1)
-    if isinstance(node, ast.Name):
-        write = scope.write_before(node.id, 1 << 30)
-        return dtype_of(write.value, scope, depth + 1) if write and write.how == "assign" else None
-    return _dtype_of_call(node, scope, depth + 1) if isinstance(node, ast.Call) else None
+    return value.dtype if isinstance(value, torch.Tensor) else None
 
 
-def promoted(nodes: list, scope: Scope, depth: int = 0) -> torch.dtype | None:
-    """Return the dtype that the operands of an expression are promoted to."""
-    found = None
-    for node in nodes:
-        dtype = dtype_of(node, scope, depth)
-        if (
-            dtype is None
-            and isinstance(scope.evaluate(node), float)
-            and found
-            and not found.is_floating_point
-        ):
-            dtype = torch.get_default_dtype()
-        if dtype is not None:
-            found = dtype if found is None else torch.promote_types(found, dtype)
-    return found
+class _Twins(ast.NodeTransformer):
+    """Puts a tensor on `meta` for each tensor that code reads, and raises LookupError at others' code."""
 
+    def __init__(self, scope: Scope, names: dict, depth: int = 0):
+        self.scope, self.names, self.depth = scope, names, depth
 
-def named_dtype(call: ast.Call, scope: Scope) -> torch.dtype | None:
-    """Return the dtype that a call is told, as `dtype=...` or as an argument of `.to`."""
-    given = [keyword(call, "dtype"), *call.args]
-    values = [scope.evaluate(node) for node in given if node is not None]
-    return next((value for value in values if isinstance(value, torch.dtype)), None)
-
-
-def _dtype_of_call(call: ast.Call, scope: Scope, depth: int) -> torch.dtype | None:
-    name = called_name(call)
-    if told := named_dtype(call, scope):
-        return told
-    if is_call_of(call, scope, FACTORIES):
-        return _made(call, name, scope)
-    function = scope.evaluate(call.func)
-    if isinstance(function, torch.nn.Module):
-        first = next(iter(function.parameters()), None)
-        return (
-            first.dtype if first is not None else dtype_of(call.args[0], scope, depth) if call.args else None
-        )
-    method = isinstance(call.func, ast.Attribute) and not is_torchs(call, scope)
-    if name in _METHODS and (method or is_torchs(call, scope)):
-        return _METHODS[name]
-    for expression, inner in returned(function, scope, call):
-        if found := dtype_of(expression, inner, depth):
-            return found
-    found = dtype_of(call.func.value, scope, depth) if method else promoted(call.args, scope, depth)
-    whole = found is not None and not found.is_floating_point and not found.is_complex
-    return torch.get_default_dtype() if name in _ROUNDED and whole else found
-
-
-def _made(call: ast.Call, name: str, scope: Scope) -> torch.dtype | None:
-    first = scope.evaluate(call.args[0]) if call.args else MISSING
-    if isinstance(first, numpy.ndarray | numpy.generic):
-        return torch.from_numpy(numpy.zeros(1, first.dtype)).dtype
-    if name in _INTEGERS:
-        return torch.int64
-    if name in ("tensor", "as_tensor", "asarray", "full", "arange"):
-        numbers = [n.value for a in call.args for n in ast.walk(a) if isinstance(n, ast.Constant)]
-        numbers = numbers[-1:] if name == "full" else numbers
-        if not numbers or not all(isinstance(n, int | float) for n in numbers):
-            return None
-        if all(isinstance(n, bool) for n in numbers):
-            return torch.bool
-        return torch.get_default_dtype() if any(isinstance(n, float) for n in numbers) else torch.int64
-    return None if name in ("from_numpy", "Tensor", "normal", "complex") else torch.get_default_dtype()
+    def visit(self, node: ast.AST) -> ast.AST:
+        if not isinstance(node, ast.expr):
+            return self.generic_visit(node)
+        value = self.scope.evaluate(node)
+        if isinstance(node, ast.Call):
+            function = self.scope.evaluate(node.func)
+            if (
+                isinstance(function, torch.nn.Module)
+                and (own := next(function.parameters(), None)) is not None
+            ):
+                value = own
+            elif getattr(node.func, "attr", "") in ("cpu", "cuda"):
+                return self.visit(node.func.value)
+        if isinstance(value, torch.Tensor):
+            value = torch.empty_like(value.detach().as_subclass(torch.Tensor), device="meta")
+        elif isinstance(value, torch.device):
+            value = torch.device("meta")
+        if value is not MISSING:
+            if not _is_torchs(value) and not isinstance(value, _PLAIN):
+                raise LookupError(value)
+            self.names[f"_{len(self.names)}"] = value
+            return ast.Name(f"_{len(self.names) - 1}", ast.Load())
+        if isinstance(node, ast.Name):
+            write = self.scope.write_before(node.id, 1 << 30)
+            if write is None or write.how != "assign" or self.depth > _DEEPEST:
+                raise LookupError(node.id)
+            return _Twins(self.scope, self.names, self.depth + 1).visit(copy.deepcopy(write.value))
+        return self.generic_visit(node)

@@ -3,7 +3,6 @@
 import ast
 import builtins
 import contextlib
-import dis
 import functools
 import inspect
 import linecache
@@ -279,7 +278,6 @@ class Scope:
     free: tuple = ()
     function: object = None
     names: tuple = ()
-    given: tuple = ()
 
     def where(self, line: int | None = None) -> str:
         """Return the place as a reader finds it: the cell or file, and the line."""
@@ -291,7 +289,7 @@ class Scope:
 
     def parameters(self) -> list[str]:
         """Return the names of the function's parameters."""
-        return [argument.arg for argument in parameters(self.node)] if self.node else list(self.given)
+        return [argument.arg for argument in parameters(self.node)]
 
     def is_local(self, name: str) -> bool:
         """Tell whether the name is given its value in this function, or is one of its parameters."""
@@ -486,48 +484,6 @@ def elements(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
-def loaded(code: CodeType, instruction: int) -> list[str]:
-    """Return the names and attributes that the failing instruction's expression loads, in order.
-
-    >>> source = compile("a + b.c", "nowhere", "eval")
-    >>> add = next(i for i in dis.get_instructions(source) if i.opname.startswith("BINARY"))
-    >>> loaded(source, add.offset)
-    ['a', 'b.c']
-    """
-    positions = list(code.co_positions())
-    if instruction // 2 >= len(positions) or None in positions[instruction // 2]:
-        return []
-    whole = positions[instruction // 2]
-    found: list[str] = []
-    fresh = False  # an attribute belongs to a name only if nothing came between
-    for one in dis.get_instructions(code):
-        if one.offset > instruction or not _within(positions[one.offset // 2], whole):
-            continue
-        names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
-        if one.opname.startswith(("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")):
-            found += [name for name in names if isinstance(name, str)]
-            fresh = True
-        elif one.opname == "LOAD_ATTR" and fresh and "NULL" not in one.argrepr:
-            found[-1] = f"{found[-1]}.{one.argval}"
-        elif one.opname not in ("CACHE", "EXTENDED_ARG", "COPY"):
-            fresh = False
-    return found
-
-
-def _within(inner: tuple, whole: tuple) -> bool:
-    if None in inner:
-        return False
-    return (inner[0], inner[2]) >= (whole[0], whole[2]) and (inner[1], inner[3]) <= (whole[1], whole[3])
-
-
-def as_call(names: list[str], line: int) -> ast.Call | None:
-    """Return a call that stands for the unseen operation: what was loaded, as its arguments."""
-    if not names:
-        return None
-    call = ast.parse(f"operation({', '.join(names)})", mode="eval").body
-    return ast.increment_lineno(call, line - 1)
-
-
 # PyTorch's compiler, whose values are not the program's.
 _COMPILER = tuple(f"{TORCH}/{part}" for part in ("_dynamo", "_inductor", "fx"))
 # PyTorch's functions that only pass a call on.
@@ -580,8 +536,6 @@ def _scope(entry: types.TracebackType, caller: Scope | None) -> Scope:
                 caller, free = caller.caller, caller.free
         else:
             node = source.function(code)
-    elif caller is None or not code.co_filename.startswith("<frozen"):
-        failing = as_call(loaded(code, entry.tb_lasti), entry.tb_lineno)
     return Scope(
         name=code.co_name,
         filename=code.co_filename,
@@ -595,5 +549,4 @@ def _scope(entry: types.TracebackType, caller: Scope | None) -> Scope:
         mine=is_learners(code.co_filename),
         free=free,
         names=code.co_names,
-        given=code.co_varnames[: code.co_argcount + code.co_kwonlyargcount],
     )

@@ -22,10 +22,10 @@ from devlab.explaining.culprit import (
     written,
 )
 from devlab.explaining.flow import dtype_of
-from devlab.explaining.frames import MISSING, Scope, argument_for
+from devlab.explaining.frames import Scope, argument_for
 from devlab.explaining.reach import CLOSURE, Path, Step, find_all
 from devlab.explaining.report import Explanation, Met, Problem
-from devlab.explaining.story import ARGUMENT, COMPUTED, MADE, MOVED, UNKNOWN, written_attribute
+from devlab.explaining.story import ARGUMENT, COMPUTED, MADE, MOVED, UNKNOWN
 
 _MOST_SHOWN = 6
 
@@ -156,13 +156,13 @@ def stayed_behind(operand: Operand, scopes: list[Scope], home: str) -> Finding |
     """Say why a parameter or buffer is where it is; None where no module of the learner's holds it."""
     found = paths(operand.tensor, scopes) if operand.tensor is not None else []
     for path in found:
-        if path.stray is not None and (finding := _unregistered(path, path.stray, home)):
+        if path.stray is not None and (finding := _unregistered(path, path.stray)):
             return finding
     # The largest tree of modules tells most, and a name of one's own more than a step through a closure.
     for path in sorted(found, key=lambda path: (_through_function(path), -len(_modules(path)))):
-        if finding := _unmoved(path, operand.device, home) or _given_late(path, operand, home):
+        if finding := _unmoved(path, operand.device) or _given_late(path, operand, home):
             return finding
-    return _made_in_call(operand, scopes, home)
+    return _made_in_call(operand, scopes)
 
 
 def _modules(path: Path) -> list[tuple[str, torch.nn.Module]]:
@@ -175,21 +175,17 @@ def devices_of(module: torch.nn.Module) -> set[str]:
     return {str(tensor.device) for tensor in [*module.parameters(), *module.buffers()]}
 
 
-def _unmoved(path: Path, device: str, home: str) -> Finding | None:
+def _unmoved(path: Path, device: str) -> Finding | None:
     modules = _modules(path)
     whole = [(text, module) for text, module in modules if devices_of(module) == {device}]
     if not whole:
         return None
-    text, module = whole[0]
-    kind = type(module).__name__
-    if text == modules[0][0]:
+    (text, module), (rest, model) = whole[0], modules[0]
+    kind, others = type(module).__name__, " and ".join(sorted(devices_of(model) - {device}))
+    if text == rest:
         return Finding(text, f"a {kind} whose parameters and buffers are on {device}: it was not moved")
-    rest = modules[0][0]
-    others = " and ".join(sorted(devices_of(modules[0][1]) - {device}))
-    why = (
-        f"a {kind} on {device}, while the rest of {rest} is on {others}: it was added or made after the move"
-    )
-    return Finding(text, why)
+    there = f"a {kind} on {device}, while the rest of {rest} is on {others}"
+    return Finding(text, f"{there}: it was added or made after the move")
 
 
 def _given_late(path: Path, operand: Operand, home: str) -> Finding | None:
@@ -205,51 +201,28 @@ def _given_late(path: Path, operand: Operand, home: str) -> Finding | None:
     return Finding(path.text, origin)
 
 
-def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
-    holder, name = step.holder, step.text.removeprefix(".")
-    value = vars(holder).get(name, MISSING)
-    inner = next(
-        (s for s in path.steps[path.steps.index(step) :] if isinstance(s.value, torch.nn.Module)), None
-    )
-    if not isinstance(value, torch.nn.Module | list | tuple | dict):
-        return _inside_another(path, step, inner, home) if inner is not None else None
-    written = [(w, s) for w, s in written_attribute(holder, name, path.scope) if w.how == "assign"]
-    if not written and isinstance(value, torch.nn.Module):
-        origin = f"{type(holder).__name__} does not have it registered, and .to passes it over"
-        return Finding(step.path, origin)
-    if not written:
-        return None
-    contains = isinstance(value, list | tuple | dict)
-    if contains and isinstance(step_after(path, step), torch.Tensor):
-        return None
-    holds = f"a plain {type(value).__name__}" if contains else "a plain attribute"
-    origin = (
-        f"it hangs in {step.path}, {holds} of {type(holder).__name__}, "
-        "and .to moves only what a module has registered"
-    )
-    return Finding(path.text, origin)
-
-
-def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding | None:
-    """A module in a plain object that another module holds: `.to` does not look into the object."""
-    between = path.steps[path.steps.index(step) : path.steps.index(inner) + 1]
-    if any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
-        return None  # no text reaches it from here
-    origin = f"{step.path} is a plain {type(step.value).__name__}, and .to does not look for modules in it"
-    return Finding(inner.path, origin)
-
-
-def step_after(path: Path, step: Step) -> object:
-    """Return what the step after a given one leads to."""
-    place = path.steps.index(step) + 1
-    return path.steps[place].value if place < len(path.steps) else None
+def _unregistered(path: Path, step: Step) -> Finding | None:
+    """Something that hangs in a plain attribute of a module, where `.to` does not find it."""
+    after = path.steps[path.steps.index(step) :]
+    inner = next((s for s in after if isinstance(s.value, torch.nn.Module)), None)
+    between = after[: after.index(inner) + 1] if inner else []
+    if inner is None or any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
+        return None  # a tensor, of which the story tells more, or what no text reaches from here
+    kind, holder = type(step.value).__name__, type(step.holder).__name__
+    if inner is step:
+        return Finding(step.path, f"{holder} does not have it registered, and .to passes it over")
+    if not isinstance(step.value, list | tuple | dict):
+        where = f"{step.path} is a plain {kind}, and .to does not look for modules in it"
+        return Finding(inner.path, where)
+    why = f"a plain {kind} of {holder}, and .to moves only what a module has registered"
+    return Finding(path.text, f"it hangs in {step.path}, {why}")
 
 
 def _through_function(path: Path) -> bool:
     return any(step.kind == CLOSURE for step in path.steps)
 
 
-def _made_in_call(operand: Operand, scopes: list[Scope], home: str) -> Finding | None:
+def _made_in_call(operand: Operand, scopes: list[Scope]) -> Finding | None:
     """A module made in the very expression that calls it: `nn.Linear(3, 3)(x)` inside `forward`."""
     scope = nearest_mine(scopes)
     node = scope.failing if scope is not None else None
@@ -285,11 +258,6 @@ def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
         if not isinstance(node, ast.Name) or (passed := argument_for(scope, node.id)) is None:
             return node, None
         node, scope = passed
-    if scope.source is not None and node not in scope.source.parents:  # the name of a path, not of the text
-        text = ast.unparse(node)
-        line = scope.source.statement(scope.failing) if scope.failing is not None else None
-        alike = [n for n in ast.walk(line) if ast.unparse(n) == text] if line is not None else []
-        node = alike[0] if alike else node
     return node, scope
 
 

@@ -17,13 +17,13 @@ from devlab.explaining.mismatch import describe, explain_dtype, explain_no_dtype
 from devlab.explaining.report import Explanation, Met, Problem
 
 
-def blame(report: Explanation, scopes: list[Scope], operand: Operand, headline: str) -> None:
+def blame(report: Explanation, scopes: list[Scope], operand: Operand, headline: str, **words: str) -> None:
     """Make an operand the culprit of a report."""
     identify(operand, scopes)
     report.known = True
     report.culprit, report.origin, report.aliases = operand.name, origin(operand), aliases(operand)
     report.met = [Met(operand.name, describe(operand), operand.device, "", True)]
-    report.headline = headline.format(operand.name)
+    report.headline = headline.format(operand.name, on=operand.device, **words)
 
 
 def suspects(scopes: list[Scope], fits: Callable[[Operand], bool]) -> list[Operand]:
@@ -38,6 +38,77 @@ def suspects(scopes: list[Scope], fits: Callable[[Operand], bool]) -> list[Opera
 def _is_away(operand: Operand) -> bool:
     """Tell whether an operand is known to be on another device than the CPU."""
     return operand.device not in ("", "cpu")
+
+
+def _has_graph(operand: Operand) -> bool:
+    return operand.tensor is not None and operand.tensor.requires_grad
+
+
+def _is_bfloat(operand: Operand) -> bool:
+    return operand.tensor is not None and operand.tensor.dtype == torch.bfloat16
+
+
+_IN_WORKERS = (
+    "a worker process cannot use the accelerator that its parent has started: let the data set, its "
+    "transforms and the collate function work on the CPU, and move each batch in the loop"
+)
+_PLANNED = "PyTorch reads it on the host to plan the work; the data itself stays on the accelerator"
+# What to look for among the operands, what to say of the operand found, and what else is to be known.
+_OPERANDS: dict[str, tuple[Callable[[Operand], bool], str, str]] = {
+    kinds.NUMPY: (_is_away, "{} is on an accelerator, and NumPy reads only the CPU's memory", ""),
+    kinds.GRAPH: (_has_graph, "{} carries a gradient graph, and NumPy knows no gradients", ""),
+    kinds.NUMPY_DTYPE: (_is_bfloat, "{} is bfloat16, and NumPy has no such dtype", ""),
+    kinds.HOST_ONLY: (_is_away, "{} belongs on the CPU here, and is on {on}", _PLANNED),
+    kinds.PINNED: (_is_away, "{} is already on {on}; only CPU memory can be pinned", ""),
+    kinds.FORK: (_is_away, "{} is on {on}, and is used in a worker process", _IN_WORKERS),
+    kinds.NO_OPERATOR: (_is_away, "{operator} does not exist on {on}, where {} is", ""),
+}
+# What to say of the first argument of the call that failed, and where the argument is from.
+_ARGUMENTS = {
+    kinds.STRIDES: (
+        "{} is a NumPy view that runs backwards, which a tensor cannot share",
+        "a NumPy array with negative strides",
+    ),
+    kinds.LOAD: (
+        "{} was saved on another machine's device",
+        "its tensors were saved on a device that is not here",
+    ),
+}
+
+
+def explain_operand(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    """One operand is on a device, or of a kind, that the operation does not take."""
+    fits, says, note = _OPERANDS[problem.kind]
+    found = suspects(scopes, fits)
+    if not found and problem.kind in (kinds.GRAPH, kinds.NUMPY_DTYPE):
+        found = suspects(scopes, lambda operand: operand.tensor is None)
+    if problem.kind == kinds.HOST_ONLY:
+        found = [o for o in found if "length" in o.text or "state" in o.text] or found[-1:]
+        if "RNG" in problem.message:
+            note = "the state of a generator is a tensor of bytes on the CPU, for a generator of any device"
+    if found:
+        operator = re.search(r"aten::\w+", problem.message)
+        found[0].device = found[0].device or "cpu"
+        blame(report, scopes, found[0], says, operator=operator[0] if operator else "this operation")
+        report.note = note
+    if problem.kind == kinds.NO_OPERATOR and report.known and found[0].device.startswith("mps"):
+        report.note = "or set PYTORCH_ENABLE_MPS_FALLBACK=1 in the environment, before Python starts"
+    elif problem.kind == kinds.PINNED and _in_loader(scopes):
+        report.known, report.culprit = True, report.culprit or "the loader's batch"
+        report.note = "keep the data set on the CPU, and move each batch in the loop"
+    elif problem.kind == kinds.FORK and not found:
+        report.headline = "a worker process cannot use the accelerator that its parent has started"
+        report.known, report.culprit, report.note = bool(report.operation), report.operation, note
+
+
+def explain_argument(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    """What a call was given, a file or an array, is the matter."""
+    scope = innermost_mine(scopes)
+    call = scope.failing if scope else None
+    if isinstance(call, ast.Call):
+        says, report.origin = _ARGUMENTS[problem.kind]
+        report.known, report.culprit = True, scope.text(call.args[0] if call.args else call)
+        report.headline = says.format(report.culprit)
 
 
 def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -75,19 +146,15 @@ def _in_loader(scopes: list[Scope]) -> bool:
 
 
 def _generator_expression(scopes: list[Scope]) -> tuple[ast.expr | None, Scope | None]:
-    for scope in reversed(scopes):
-        if scope.mine and isinstance(scope.failing, ast.Call):
-            given = flow.keyword(scope.failing, "generator")
-            if given is not None:
+    mine = [scope for scope in reversed(scopes) if scope.mine and scope.node is not None]
+    calls = [(s.failing, s) for s in mine] + [(node, s) for s in mine for node in own_nodes(s.node)]
+    for call, scope in calls:
+        if isinstance(call, ast.Call):
+            if (given := flow.keyword(call, "generator")) is not None:
                 return given, scope
-            for node in scope.failing.args:
+            for node in call.args:
                 if isinstance(scope.evaluate(node), torch.Generator):
                     return node, scope
-    for scope in reversed(scopes):
-        if scope.mine and scope.node is not None:
-            for node in own_nodes(scope.node):
-                if isinstance(node, ast.Call) and (given := flow.keyword(node, "generator")) is not None:
-                    return given, scope
     return None, None
 
 
@@ -167,70 +234,6 @@ def _step(part: str) -> str:
     return f"[{part}]" if part.isdigit() else f".{part}"
 
 
-def _has_graph(operand: Operand) -> bool:
-    return operand.tensor is not None and operand.tensor.requires_grad
-
-
-# What to look for among the operands, and what to say of the operand found.
-_NOT_FOR_NUMPY: dict[str, tuple[Callable[[Operand], bool], str]] = {
-    kinds.NUMPY: (_is_away, "{} is on an accelerator, and NumPy reads only the CPU's memory"),
-    kinds.GRAPH: (_has_graph, "{} carries a gradient graph, and NumPy knows no gradients"),
-    kinds.NUMPY_DTYPE: (
-        lambda o: o.tensor is not None and o.tensor.dtype == torch.bfloat16,
-        "{} is bfloat16, and NumPy has no such dtype",
-    ),
-}
-
-
-def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """An accelerator's tensor, one with a graph, or a bfloat16 one handed to NumPy."""
-    fits, says = _NOT_FOR_NUMPY[problem.kind]
-    found = suspects(scopes, fits)
-    if not found and problem.kind != kinds.NUMPY:
-        found = suspects(scopes, lambda o: o.tensor is None)
-    if not found:
-        return
-    operand = found[0]
-    operand.device = operand.device or "cpu"
-    blame(report, scopes, operand, says)
-
-
-def explain_strides(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """A NumPy array that runs backwards."""
-    scope = innermost_mine(scopes)
-    call = scope.failing if scope else None
-    if isinstance(call, ast.Call) and call.args:
-        text = scope.text(call.args[0])
-        report.known, report.culprit = True, text
-        report.headline = f"{text} is a NumPy view that runs backwards, which a tensor cannot share"
-        report.origin = "a NumPy array with negative strides"
-
-
-def explain_host_only(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """Lengths and states of generators, which belong on the CPU whatever the rest does."""
-
-    def named(operand: Operand) -> bool:
-        return "length" in operand.text or "state" in operand.text
-
-    found = suspects(scopes, _is_away)
-    found = [o for o in found if _is_lengths(o)] or [o for o in found if named(o)] or found[-1:]
-    if not found:
-        return
-    blame(report, scopes, found[0], "{} belongs on the CPU here, and is on " + found[0].device)
-    report.note = "PyTorch reads it on the host to plan the work; the data itself stays on the accelerator"
-    if "RNG" in problem.message:
-        report.note = (
-            "the state of a generator is a tensor of bytes on the CPU, for a generator of any device"
-        )
-
-
-def _is_lengths(operand: Operand) -> bool:
-    call = operand.scope.failing
-    if not isinstance(call, ast.Call) or "pack_padded_sequence" not in operand.scope.text(call.func):
-        return False
-    return operand.node is flow.keyword(call, "lengths") or operand.node in call.args[1:2]
-
-
 def explain_no_device(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """A device that is not here: a wrong index, a misspelt name, a build without CUDA."""
     scope = innermost_mine(scopes)
@@ -260,80 +263,15 @@ def _device_expression(scope: Scope) -> tuple[ast.expr | None, str]:
     return None, ""
 
 
-def explain_load(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """A file saved on a device that this machine has not."""
-    scope = innermost_mine(scopes)
-    call = scope.failing if scope else None
-    if not isinstance(call, ast.Call):
-        return
-    text = scope.text(call.args[0]) if call.args else scope.text(call)
-    report.known, report.culprit = True, text
-    report.origin = "its tensors were saved on a device that is not here"
-    report.headline = f"{text} was saved on another machine's device"
-
-
-def explain_pinned(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """Pinning is for CPU memory, before the copy."""
-    found = suspects(scopes, _is_away)
-    loading = _in_loader(scopes)
-    if found:
-        blame(
-            report,
-            scopes,
-            found[0],
-            "{} is already on " + found[0].device + "; only CPU memory can be pinned",
-        )
-    if loading:
-        report.known = True
-        report.culprit = report.culprit or "the loader's batch"
-        report.note = "keep the data set on the CPU, and move each batch in the loop"
-
-
-def explain_fork(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """A data set, or a transform of it, that touches the accelerator inside a loader's worker."""
-    scope = innermost_mine(scopes)
-    found = [operand for operand in operands(scope) if _is_away(operand)] if scope is not None else []
-    if found:
-        blame(report, scopes, found[0], "{} is on " + found[0].device + ", and is used in a worker process")
-    else:
-        report.headline = "a worker process cannot use the accelerator that its parent has started"
-        report.known, report.culprit = bool(report.operation), report.operation
-    report.note = (
-        "a worker process cannot use the accelerator that its parent has started: let the data set, its "
-        "transforms and the collate function work on the CPU, and move each batch in the loop"
-    )
-
-
-def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
-    """An operation that the device has not: go to the CPU for it, and back."""
-    scope = innermost_mine(scopes)
-    call = scope.failing if scope else None
-    operator = re.search(r"aten::\w+", problem.message)
-    named = operator[0] if operator else "this operation"
-    found = suspects(scopes, _is_away)
-    if not found or not isinstance(call, ast.Call):
-        return
-    blame(report, scopes, found[0], named + " does not exist on " + found[0].device + ", where {} is")
-    if found[0].device.startswith("mps"):
-        report.note = "or set PYTORCH_ENABLE_MPS_FALLBACK=1 in the environment, before Python starts"
-
-
 SPECIAL: dict[str, Callable[[Explanation, list[Scope], Problem], None]] = {
+    **dict.fromkeys(_OPERANDS, explain_operand),
+    **dict.fromkeys(_ARGUMENTS, explain_argument),
     kinds.AMP: explain_amp,
     kinds.META: explain_meta,
     kinds.FULL: explain_full,
     kinds.LATE: explain_late,
-    kinds.NUMPY: explain_numpy,
-    kinds.GRAPH: explain_numpy,
-    kinds.NUMPY_DTYPE: explain_numpy,
-    kinds.STRIDES: explain_strides,
-    kinds.HOST_ONLY: explain_host_only,
     kinds.GENERATOR: explain_generator,
     kinds.NO_DEVICE: explain_no_device,
-    kinds.LOAD: explain_load,
-    kinds.PINNED: explain_pinned,
-    kinds.FORK: explain_fork,
-    kinds.NO_OPERATOR: explain_no_operator,
     kinds.DTYPE: explain_dtype,
     kinds.NO_DTYPE: explain_no_dtype,
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from devlab.explaining import flow, reach
-from devlab.explaining.flow import infer, returned, same
+from devlab.explaining.flow import returned
 from devlab.explaining.frames import (
     FUNCTIONS,
     MISSING,
@@ -43,11 +43,7 @@ class Hop:
 
 @dataclass
 class Story:
-    """How a tensor came to where it failed: the names it went by, what held it, and what made it.
-
-    Where several tensors on the device were joined on the way, `joined` counts the names that stand for the
-    result: beyond them, to move one tensor is not enough.
-    """
+    """How a tensor came to where it failed: the names it went by, what held it, and what made it."""
 
     device: str
     trail: list[Hop] = field(default_factory=list)
@@ -60,7 +56,6 @@ class Story:
     node: ast.AST | None = None
     scope: Scope | None = None
     outside: bool = False
-    joined: int | None = None
     path: reach.Path | None = None
 
     def finish(self, end: str, node: ast.AST, scope: Scope) -> bool:
@@ -108,8 +103,6 @@ def written_attribute(owner: object, name: str, scope: Scope) -> list[tuple[Writ
             continue
         functions = [getattr(f, "__func__", f) for f in vars(kind).values()]
         functions = [f for f in functions if isinstance(f, types.FunctionType)]
-        if name in vars(kind) and functions:
-            found += _in_class_body(functions[0], name, scope)
         for function in functions:
             found += _in_method(function, owner, name, scope)
     found += _constructed(owner, name, scope)
@@ -132,16 +125,6 @@ def computed_attribute(owner: object, name: str, scope: Scope) -> list[tuple[ast
     if not isinstance(found, property) or found.fget is None:
         return []
     return returned(types.MethodType(found.fget, owner), scope, None)
-
-
-def _in_class_body(method, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
-    """Find `name = value` in the body of the class that a method belongs to."""
-    inner = called(method, scope, None)
-    body = inner.source.enclosing(inner.node, (ast.ClassDef,)) if inner and inner.source else None
-    if body is None:
-        return []
-    place = replace(module_scope(inner), name=body.name, node=body, mine=inner.mine)
-    return [(write, place) for write in writes(body, name)]
 
 
 def _constructed(owner: object, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
@@ -268,20 +251,14 @@ def dig(value: ast.expr, key: object, scope: Scope) -> ast.expr:
             if name is not None and scope.evaluate(name) == key:
                 return item
         return value.values[0] if key is MISSING and value.values else value
-    if isinstance(value, ast.Call) and called_name(value) == "dict" and value.keywords:
-        return next((k.value for k in value.keywords if k.arg == key), value)
     if (
         isinstance(value, ast.List | ast.Tuple)
         and isinstance(key, int)
         and -len(value.elts) <= key < len(value.elts)
     ):
         return value.elts[key]
-    if isinstance(value, ast.ListComp | ast.GeneratorExp | ast.SetComp):
-        return value.elt
-    if isinstance(value, ast.DictComp):
-        return value.value
-    if isinstance(value, ast.Call) and called_name(value) in ("list", "tuple", "deque") and value.args:
-        return dig(value.args[0], key, scope)
+    if isinstance(value, ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):
+        return getattr(value, "elt", None) or value.value
     return value
 
 
@@ -294,26 +271,6 @@ def is_methods(scope: Scope) -> bool:
     """Tell whether a scope is a module's own method, so that its arguments come from outside the module."""
     names = scope.parameters()
     return bool(names) and isinstance(scope.values.get(names[0]), torch.nn.Module)
-
-
-def later_in_loop(name: str, line: int, scope: Scope, device: str) -> Write | None:
-    """Return a write, on a line or below it in a loop around it, whose earlier turn may give the device."""
-    if scope.node is None or not isinstance(scope.values.get(name), torch.Tensor):
-        return None
-    loops = [
-        node
-        for node in ast.walk(scope.node)
-        if isinstance(node, ast.For | ast.While) and node.lineno <= line <= node.end_lineno
-    ]
-    for write in scope.writes_before(name, 1 << 30):
-        likely = same(infer(write.value, scope) or device, device)
-        if (
-            likely
-            and write.how != "each"
-            and any(loop.lineno < write.line <= loop.end_lineno for loop in loops)
-        ):
-            return write
-    return None
 
 
 _LOAD = frozenset({"load"})
@@ -370,9 +327,6 @@ class _Follower:
         there = [
             node for node in nodes if isinstance(node, ast.expr) and flow.is_on(node, scope, self.device)
         ]
-        apart = {ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else node for node in there}
-        if scope.mine and len(apart) > 1 and self.story.joined is None:
-            self.story.joined = len(self.story.trail)
         if not there:
             return self.story.finish(COMPUTED, whole, scope)
         return self.expression(there[0], scope, line, depth)
@@ -384,8 +338,6 @@ class _Follower:
             if given and same_as_passed(scope, name):
                 return self.parameter(node, scope, depth)
             write = self.likely(scope.writes_before(name, line), scope)
-            if write is None and line == scope.line:
-                write = later_in_loop(name, line, scope, self.device)
             if write is None and given:
                 return self.parameter(node, scope, depth)
             write = write or scope.write_before(name, _ANYWHERE)
@@ -555,8 +507,6 @@ class _Follower:
                 write = fits[-1]
                 self.story.write, self.story.write_scope = write, home
                 value, home = dug(write, key, home)
-                if key is MISSING and len(getattr(write.value, "elts", ())) > 1:
-                    self.story.joined = len(self.story.trail)  # the next element would fail likewise
                 return self.expression(value, home, write.line if home is scope else _ANYWHERE, depth)
         return self.expression(node, scope, line, depth)
 

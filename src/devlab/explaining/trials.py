@@ -198,7 +198,8 @@ def run(trial: Trial) -> dict:
         scopes = scopes_of(error)
         out = {"status": "error", "kind": problem.kind, "place": place_of(scopes)}
         if trial.more and problem.kind:
-            out["more"] = candidates_of(scopes, problem, list(texts))
+            found = candidates_of(scopes, problem, list(texts))
+            out["more"] = [one for one in found if one.file in texts]
     finally:
         sys.settrace(None)
     out |= {"lines": sorted(met), "seconds": time.process_time(), "ops": ops}

@@ -8,7 +8,6 @@ import torch
 
 from devlab.checks.calls import PACKAGE
 from devlab.explaining import explain
-from devlab.explaining.births import remember
 from devlab.explaining.report import worth_explaining
 from devlab.panel import notebook_shell
 
@@ -16,11 +15,9 @@ from devlab.panel import notebook_shell
 def explain_errors(home: torch.device) -> None:
     """Explain from now on, in a notebook, each error about devices under its traceback.
 
-    Tensors made elsewhere than on `home` are remembered from now on, in a notebook or not, and where `home`
-    is simulated, uncaught errors are shown without the simulator's own frames.
+    Where `home` is simulated, uncaught errors are shown without the simulator's own frames, in a notebook or
+    not.
     """
-    if home.type != "cpu":
-        remember(home)
     if home.type == "sim":
         shorten_uncaught()
     shell = notebook_shell()
@@ -38,7 +35,7 @@ def _after_cell(result) -> None:
         return
 
 
-_OWN = tuple(str(PACKAGE / part) for part in ("sim", "watching", "explaining/births.py"))
+_OWN = tuple(str(PACKAGE / part) for part in ("sim", "watching"))
 _DISPATCHER = os.path.join(torch.__path__[0], "_ops.py")
 _LEFT_OUT = "devlab's own frames are left out; {} shows them."
 _SETTING = "DEVLAB_TRACEBACK"

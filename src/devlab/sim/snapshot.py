@@ -5,19 +5,14 @@
 happens to the device's memory; while none is, no request for memory comes through here.
 """
 
-import functools
-import itertools
 import os
 import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
-
-import torch
 
 from devlab.sim import clock, data, specs
 from devlab.sim.allocator import Allocator, Block, PatientAllocator, allocators, round_up
@@ -59,31 +54,6 @@ def _of_the_program(lines: Iterable, filename_of: Callable[[Any], str]) -> list:
         elif not filename.startswith(_INSTRUMENTS):
             found.append(line)
     return found
-
-
-def hide_instruments() -> None:
-    """Let CUDA's snapshots name no line of an instrument, as those of `sim` do not, from now on.
-
-    While devlab notes where tensors are made, its own function stands between the program and PyTorch's.
-
-    >>> hide_instruments()
-    """
-    taken = torch.cuda.memory._snapshot
-    if hasattr(taken, "hides_instruments"):
-        return
-
-    @functools.wraps(taken)
-    def take_snapshot(*args, **kwargs):
-        found = taken(*args, **kwargs)
-        segments = found["segments"]
-        blocks = (block for segment in segments for block in segment["blocks"])
-        for one in (*segments, *blocks, *itertools.chain(*found["device_traces"])):
-            if one.get("frames"):
-                one["frames"] = _of_the_program(one["frames"], itemgetter("filename"))
-        return found
-
-    take_snapshot.hides_instruments = True
-    torch.cuda.memory._snapshot = take_snapshot
 
 
 def frames(lines: Stack) -> list[dict]:

@@ -22,7 +22,6 @@ from devlab.checks.trial import Caller
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.seal import Seal, refuse_rewriting
 from devlab.classroom.engine.transcript import Recorder
-from devlab.explaining import births
 from devlab.shell import Shell
 
 MOST_NAMES = 20  # of what was exchanged, that a worker tells
@@ -56,7 +55,6 @@ class Ready:
     def __init__(self, names: Iterable[str]):
         from devlab.devices import bench
 
-        births.refrain()
         self.shell = Shell()
         self.notebook = sys.modules["__main__"] = self.shell.notebook
         self.devices = bench()
