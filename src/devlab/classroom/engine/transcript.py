@@ -12,7 +12,7 @@ import builtins
 import contextlib
 import json
 from binascii import b2a_base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from unittest import mock
 
 import numpy
@@ -124,22 +124,17 @@ def read(data: list, given: Sequence = ()) -> object:
     raise ValueError(f"{kind!r} is nothing that is written")
 
 
-def inside(value: object, found: list | None = None) -> list:
+def inside(value: object) -> list:
     """Return a value and all that is in it, in order: what a result may turn out to be.
 
     >>> inside([1, (2,)])
     [[1, (2,)], 1, (2,), 2]
     """
-    found = [] if found is None else found
-    found.append(value)
-    if isinstance(value, (list, tuple)):
-        for one in value:
-            inside(one, found)
+    items = value if isinstance(value, (list, tuple)) else ()
     # To ask a tensor whether it is a mapping takes long, and every call has some.
-    elif type(value) is not torch.Tensor and isinstance(value, Mapping):
-        for one in list(value.values()):
-            inside(one, found)
-    return found
+    if type(value) is not torch.Tensor and isinstance(value, Mapping):
+        items = list(value.values())
+    return [value, *(found for one in items for found in inside(one))]
 
 
 def _write_tensor(value: torch.Tensor) -> list:
@@ -167,9 +162,7 @@ def _span(shape: Sequence[int], stride: Sequence[int]) -> int:
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
 
 
-def _read_tensor(
-    dtype: str, shape: list, stride: list, device: str, grad: bool, pinned: bool, name: str, data: str
-) -> torch.Tensor:
+def _read_tensor(dtype: str, shape: list, stride: list, device: str, grad, pinned, name: str, data: str):
     flat = torch.frombuffer(bytearray(base64.b64decode(data)) or bytearray(8), dtype=DTYPES[dtype])
     if not 0 <= _span(shape, stride) <= len(flat) or min([*shape, *stride, 0]) < 0:
         raise ValueError("there is less data than the tensor's shape says")
@@ -225,9 +218,7 @@ class Recorder(Caller):
         """Begin the next row."""
         self.rows.append([])
 
-    def call(
-        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
-    ) -> object:
+    def call(self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log) -> object:
         """Make a call and keep it; what it raises goes on."""
         if trial.unusual:  # no row's own judgement rests on it, and no replay asks for it
             return super().call(trial, function, args, label, changes, log)
@@ -276,9 +267,7 @@ class Tape(Caller):
         self.calls = list(calls)
         self.watched = self.blind = False
 
-    def call(
-        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
-    ) -> object:
+    def call(self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log) -> object:
         """Give back a call's result or raise its error, and change arguments as it changed them."""
         trial.last_call = Call(label, {})
         if not self.calls:
@@ -319,13 +308,12 @@ def judge_again(
     except Differs:
         return "fails", tape.watched
     except (Impossible, RuntimeError):
-        return "a claim" if tape.blind else "unread", tape.watched
-    if found.outcome is Outcome.PASSED and not tape.calls:
-        return "passes", tape.watched
-    if tape.blind:
-        return "a claim", tape.watched
-    judged = found.outcome in (Outcome.FAILED, Outcome.ERROR) and "could not judge" not in found.headline
-    return "fails" if judged else "unread", tape.watched
+        judged = False
+    else:
+        if found.outcome is Outcome.PASSED and not tape.calls:
+            return "passes", tape.watched
+        judged = found.outcome in (Outcome.FAILED, Outcome.ERROR) and "could not judge" not in found.headline
+    return "a claim" if tape.blind else "fails" if judged else "unread", tape.watched
 
 
 def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Row, torch.device]]:
@@ -333,19 +321,15 @@ def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Ro
     return [(row, device) for row in exercise.rows for device in devices if row.applies_to(device, devices)]
 
 
-@contextlib.contextmanager
-def _memory_unknown() -> Iterator[None]:
-    """Let no row ask how much memory an answer took."""
+def _memory_unknown() -> contextlib.AbstractContextManager:
+    """Return a block in which no row learns how much memory an answer took."""
 
     def memory(*_: object, **__: object) -> None:
         raise Impossible("memory")
 
-    accelerator = torch.accelerator.current_accelerator()
-    module = torch.get_device_module(accelerator) if accelerator else None
-    with contextlib.ExitStack() as stack:
-        for name in (name for name in MEMORY if hasattr(module, name)):
-            stack.enter_context(mock.patch.object(module, name, memory))
-        yield
+    module = torch.get_device_module(torch.accelerator.current_accelerator() or "cpu")
+    names = {name: memory for name in MEMORY if hasattr(module, name)}
+    return mock.patch.multiple(module, **names) if names else contextlib.nullcontext()
 
 
 def _stand_in(exercise: Exercise) -> Callable:
