@@ -1,10 +1,10 @@
 """The transcript of what a student's code returned, call by call, and its replay.
 
 A value is written as JSON that says its kind: numbers, text and containers as they are, tensors by dtype,
-shape, strides, device and bytes, arrays as the tensors of their numbers. What is of a class of its own comes
-back as the kind of Python's that it is. A result that is an argument is written as that, and is the argument
-of a replay. Any other value is opaque: only its type is named, and it cannot be put back. Of a tensor's graph
-and of memory that it shares nothing is written.
+shape, strides, device and bytes, arrays as tensors of the same numbers. A value whose class extends a type of
+Python's, such as a named tuple, comes back as that type. A result that is an argument is written as that, and
+is the argument of a replay. Any other value is opaque: only its type is named, and a replay cannot put it
+back. Nothing is written of a tensor's graph, nor of what shares the tensor's memory.
 """
 
 import base64
@@ -53,14 +53,14 @@ class Opaque:
 
 
 def write(value: object, given: Sequence = ()) -> list:
-    """Return a value as plain data for `as_json`; `given` holds what it may be.
+    """Return a value as plain data for `as_json`; `given` holds the arguments that the value may be.
 
     >>> write((1, "a"))
     ['tuple', [['is', 1], ['is', 'a']]]
     >>> write(len)
     ['opaque', 'builtin_function_or_method']
     """
-    kind = type(value)  # and not `isinstance`, which asks a student's object what it is
+    kind = type(value)  # `isinstance` would ask a student's object for its class
     if issubclass(kind, numpy.generic):
         value = value.item()
         kind = type(value)
@@ -145,7 +145,7 @@ def _write_tensor(value: torch.Tensor) -> list:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
         flat = on_host(value) if is_simulated(value) else value.detach()
         span = _span(flat.shape, stride)
-        # What is read otherwise than it lies, or reaches far, is written in order.
+        # A tensor that is read otherwise than its memory says, or that reaches far, is written in order.
         if value.is_conj() or value.is_neg() or span * value.element_size() > MOST:
             flat = flat.resolve_conj().resolve_neg().contiguous()
             stride, span = list(flat.stride()), flat.numel()
