@@ -197,8 +197,8 @@ class Batch(NamedTuple):
         (torch.ones(1).max(0), (torch.ones(()), torch.zeros((), dtype=torch.int64))),
     ],
 )
-def test_what_is_of_a_class_of_its_own_is_read_as_the_kind_of_pythons_that_it_is(value, plain):
-    """Honest results are of such kinds, and to lose their marks for that would accuse their authors."""
+def test_a_value_whose_class_extends_a_type_of_pythons_is_read_as_that_type(value, plain):
+    """Honest results are of such classes, and to lose their marks for that would accuse their authors."""
     assert transcript.write(value) == transcript.write(plain)
 
 

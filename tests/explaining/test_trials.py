@@ -53,6 +53,26 @@ def test_a_program_that_does_not_end_is_ended():
     assert tried("while True:\n    pass\n")["status"] == "time"
 
 
+MAGICS = """
+import os
+get_ipython().run_line_magic('timeit', '-n 2 -r 1 os.environ.update(TIMED="yes")')
+assert os.environ["TIMED"] == "yes"
+here = get_ipython().run_line_magic('pwd', '')
+assert here == os.getcwd()
+get_ipython().system('pip install something')
+assert get_ipython().getoutput('echo out').n != 'out'
+get_ipython().run_line_magic('matplotlib', 'inline')
+get_ipython().run_cell_magic('time', '', 'x = 3')
+assert x == 3
+"""
+
+
+def test_magics_mean_in_a_trial_what_they_mean_in_a_notebook():
+    """A magic with options runs its statement, and a program that the wall refuses raises nothing."""
+    got = tried(MAGICS)
+    assert got["status"] == "ok", got
+
+
 def failing():
     """Add what is on two devices, after a backward pass, which a fork of this process could not repeat."""
     weight = torch.ones(2, requires_grad=True)

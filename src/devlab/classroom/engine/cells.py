@@ -6,6 +6,7 @@ import re
 import symtable
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from devlab.classroom.handout import CHECKED, Handout, grade_facts, grade_id_of, without_checks
 from devlab.shell import Shell, python_of
@@ -17,8 +18,6 @@ _EVERYTHING = re.compile(
 _DEFINED = re.compile(r"^[ \t>.]*(?:async +)?(?:def|class)\s+(\w+)", re.MULTILINE)
 _GIVEN = frozenset({*dir(builtins), *vars(Shell().notebook)})
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-
-
 MOST_SOURCE = 50_000  # characters of what a student wrote that the record of an exercise keeps
 
 
@@ -84,17 +83,14 @@ def plan_run(steps: Sequence[Sequence[str]], skip: Collection[str] = (), everyth
     for name, several in needs.items():
         charged = {cell.place: name for cell in several} | charged
     left_out = () if everything else skip
-    chosen = [cell for cell in cells if _is_run(cell, charged, left_out) and cell not in late] + late
+    chosen = [cell for cell in cells if cell not in late] + late
+    chosen = [one for one in chosen if one.place in charged or not (one.own or one.name in left_out)]
     chosen = [cell for cell in chosen if cell.kind != "check" or cell.name not in skip]
     return Plan(
         [(cell.kind, charged.get(cell.place, cell.name), cell.source) for cell in chosen],
         {name: sorted({cell.place for cell in several}) for name, several in needs.items() if several},
         {name for name in needs if any(_is_work(cell, name, needs[name]) for cell in chosen)},
     )
-
-
-def _is_run(cell: Cell, charged: Mapping[int, str], skip: Collection[str]) -> bool:
-    return cell.place in charged if cell.own else not (cell.name and cell.name in skip)
 
 
 def _is_work(cell: Cell, name: str, needed: Sequence[Cell]) -> bool:
@@ -256,8 +252,7 @@ class Task:
         return max(0.0, min(float(eval(made, {"__builtins__": {}})), float(self.possible)))
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One cell to run; `name` is the exercise that it belongs to, and that a failure is charged to, or "".
 
     `kind` says what it is: "setup" of the teacher's, a part of an answer ("solution"), one that is as it was

@@ -4,7 +4,9 @@ Most answers are right, and their transcript is the reference's to the byte. Any
 process, which ends after that.
 """
 
+import contextlib
 import importlib
+import itertools
 import json
 import os
 import signal
@@ -113,16 +115,14 @@ def learn(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable) -
     names = [name for kind, name, _ in steps if kind == "check"]
     # Each child runs all cells, and judges its share of the answers.
     shares = [names[number::jobs] for number in range(min(jobs, len(names)))]
-    parts = [_child(partial(_reference, ready, steps, share, seed)) for share in shares]
-    came = [_next(stream) for _, stream in parts]
-    modules = sorted({name for one in came for name in one.get("modules", ())})
+    parts = [_start_child(partial(_reference, ready, steps, share, seed)) for share in shares]
+    modules = sorted({name for part in parts for name in next(part, {}).get("modules", ())})
     tell(modules)
-    told = [_await_message(*part) for part in parts]
-    import_modules(modules)
     checker = Checker(ready.devices, seed)
-    for one in told:
-        checker.known |= one.get("known", {})
-        checker.own |= one.get("own", {})
+    for one in itertools.chain(*parts):
+        checker.known |= one["known"]
+        checker.own |= one["own"]
+    import_modules(modules)
     return checker
 
 
@@ -154,15 +154,15 @@ def import_modules(names: Sequence[str]) -> None:
 def _run_in_child(work: Callable[[], dict], seconds: int) -> dict:
     """Return what a function returns, in a child process; {} where that ends early or takes too long."""
 
-    def limited() -> list[dict]:
+    def limited() -> Iterator[dict]:
         quota.set_limits(quota.Limits(), 1)  # a transcript may ask for any amount of memory
-        return [work()]
+        yield work()
 
-    return _await_message(*_child(limited, seconds))
+    return dict(*_start_child(limited, seconds))
 
 
-def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, BinaryIO]:
-    """Fork a process that sends each message that `work` gives; return its number, and where to read."""
+def _start_child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> Iterator[dict]:
+    """Fork a process; return an iterator over the messages that `work` gives there, as far as it comes."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -176,23 +176,14 @@ def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, B
         finally:
             os._exit(0)
     os.close(writing)
-    return child, os.fdopen(reading, "rb")
+    return _read_messages(child, reading)
 
 
-def _await_message(child: int, stream: BinaryIO) -> dict:
-    """Return the next message of a child, and wait for its end."""
-    with stream:
-        found = _next(stream)
+def _read_messages(child: int, reading: int) -> Iterator[dict]:
+    with os.fdopen(reading, "rb") as stream, contextlib.suppress(ValueError):  # which half a message raises
+        while message := receive(stream):
+            yield message
     os.waitpid(child, 0)
-    return found
-
-
-def _next(stream: BinaryIO) -> dict:
-    """Return the next message, {} where the stream ends before it or within it."""
-    try:
-        return receive(stream) or {}
-    except ValueError:
-        return {}
 
 
 def _reference(ready: Ready, steps: Sequence, names: Sequence[str], seed: int) -> Iterator[dict]:

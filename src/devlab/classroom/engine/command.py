@@ -184,10 +184,8 @@ def on_dask(
         "least": least,
         "done": sorted(done),
     }
-    if address == "local":
-        place = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=ANY_PORT)
-    else:
-        place = address
+    here = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ANY_PORT}
+    place = LocalCluster(**here) if address == "local" else address
     try:
         with Client(place, timeout=PATIENCE) as client:
             slots = sum(client.nthreads().values()) or 1

@@ -59,13 +59,13 @@ def key(one: Submission) -> tuple[str, str, str]:
 def _assignment(waiting: Sequence[Submission], handout: Handout, settings: Settings) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
-    steps = _plain(cells.reference(handout))
+    steps = cells.reference(handout)
     families = []
     starting, stopping = threading.Lock(), threading.Event()
 
     def start(count: int) -> None:
         with starting:
-            for family in [one for one in families if one.ended]:
+            for family in [one for one in families if all(handle.ended for handle in one.handles)]:
                 family.close()
                 families.remove(family)
             families.append(family := Family(replace(settings, jobs=count), steps))
@@ -134,17 +134,13 @@ def _facts(one: Submission) -> dict:
 
 
 def _marks(
-    submission: Submission,
-    steps: Sequence[cells.Step],
-    handout: Handout,
-    settings: Settings,
-    ask: Callable[[dict], dict],
+    submission: Submission, steps: Sequence[cells.Step], handout: Handout, settings: Settings, ask: Callable
 ) -> dict:
     """Return what a record holds of marks: points are worked out here, from the rows."""
     tasks = cells.tasks(handout.source)
     try:
         beside = {name: base64.b64encode(file.read()).decode() for name, file in submission.beside.items()}
-        answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks], "beside": beside})
+        answer = ask({"steps": steps, "names": [task.name for task in tasks], "beside": beside})
     except CannotBegin:
         raise
     except EngineError as problem:
@@ -187,10 +183,6 @@ def _record_exercise(task: cells.Task, verdict: dict, source: str) -> Graded:
     points = int(points) if float(points).is_integer() else points
     facts = (outcome, points, task.possible, whole(verdict.get("headline", "")), rows, details, whole(source))
     return Graded(task.name, *facts, confirmed=str(verdict.get("confirmed", "")))
-
-
-def _plain(steps: Sequence[cells.Step]) -> list:
-    return [(step.kind, step.name, step.source) for step in steps]
 
 
 def find_finished(path: Path) -> set[tuple[str, str, str]]:

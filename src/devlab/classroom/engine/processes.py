@@ -90,11 +90,6 @@ class Family:
             send(stream, facts)
             send(stream, {"steps": steps})
 
-    @property
-    def ended(self) -> bool:
-        """Tell whether no template is left."""
-        return all(handle.ended for handle in self.handles)
-
     def end(self, patience: float = 5) -> None:
         """End all processes, after some seconds by force; a thread that waits for an answer gets none."""
         for handle in self.handles:

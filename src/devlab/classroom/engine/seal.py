@@ -79,13 +79,9 @@ class Names:
     def find_exchanged(self) -> list[Exchanged]:
         """Return the names that stand for something else than they did."""
         now = self._read_numbers()
-        if now is not None and now == self._settled:  # quicker than to read each number
+        if now is not None and now == self._settled:  # as nearly always, and much quicker
             return []
-        before, found = self._settled, []
-        for at, place in enumerate(self.places):
-            number = slice(8 * at, 8 * at + 8)
-            if before is None or now[number] != before[number]:
-                found += _compare(*place)
+        found = [one for place in self.places for one in _compare(*place)]
         self._settled = None if found else now  # what was found is looked for until it is put back
         return found
 
@@ -145,17 +141,14 @@ class Seal:
 
     def put_back(self) -> list[str]:
         """Put back what was exchanged before an exercise is judged; return its names."""
-        sys.settrace(None)
-        sys.setprofile(None)
         for one, rows in zip(self.exercises, self.rows, strict=True):
             one.rows = rows
-        return _put_back(self.find_exchanged())
+        return self.put_back_after_call() + _put_back(self.rest.find_exchanged())
 
     def put_back_after_call(self) -> list[str]:
         """Put back what runs between a call and its verdict: little enough to be compared each time."""
-        if sys.gettrace() or sys.getprofile():
-            sys.settrace(None)
-            sys.setprofile(None)
+        sys.settrace(None)
+        sys.setprofile(None)
         return _put_back(self.near.find_exchanged())
 
     def require_plain(self, value: object, depth: int = 0) -> None:
@@ -163,9 +156,7 @@ class Seal:
         kind = type(value)
         if kind not in self.known:
             own = [one for one in kind.__mro__ if one not in self.known]
-            decides = any(key in vars(one) for one in own for key in EQUALS)
-            generated = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields")
-            if (decides and not generated) or issubclass(kind, VALUES):
+            if issubclass(kind, VALUES) or any(key in vars(one) for one in own for key in EQUALS):
                 headline = f"the result is of {kind.__name__}, a class that decides for itself what it equals"
                 raise Mismatch(headline, "a value of one of Python's or PyTorch's classes", kind.__name__)
         if depth < 3 and isinstance(value, tuple | list | dict):

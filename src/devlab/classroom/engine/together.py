@@ -8,6 +8,7 @@ import _multiprocessing
 import ctypes
 import io
 import mmap
+from functools import partial
 from multiprocessing import synchronize
 from multiprocessing.reduction import ForkingPickler
 from types import SimpleNamespace
@@ -43,8 +44,5 @@ def _make_semaphore(kind: int, value: int, most: int, *_: object) -> _multiproce
 def _copy(tensor: torch.Tensor) -> tuple:
     stream = io.BytesIO()
     torch.save(tensor, stream)
-    return _load, (stream.getvalue(),)
-
-
-def _load(content: bytes) -> torch.Tensor:
-    return torch.load(io.BytesIO(content), weights_only=True)
+    stream.seek(0)
+    return partial(torch.load, weights_only=True), (stream,)

@@ -1,10 +1,10 @@
 """The transcript of what a student's code returned, call by call, and its replay.
 
 A value is written as JSON that says its kind: numbers, text and containers as they are, tensors by dtype,
-shape, strides, device and bytes, arrays as the tensors of their numbers. What is of a class of its own comes
-back as the kind of Python's that it is. A result that is an argument is written as that, and is the argument
-of a replay. Any other value is opaque: only its type is named, and it cannot be put back. Of a tensor's graph
-and of memory that it shares nothing is written.
+shape, strides, device and bytes, arrays as tensors of the same numbers. A value whose class extends a type of
+Python's, such as a named tuple, comes back as that type. A result that is an argument is written as that, and
+is the argument of a replay. Any other value is opaque: only its type is named, and a replay cannot put it
+back. Nothing is written of a tensor's graph, nor of what shares the tensor's memory.
 """
 
 import base64
@@ -12,7 +12,7 @@ import builtins
 import contextlib
 import json
 from binascii import b2a_base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from unittest import mock
 
 import numpy
@@ -53,14 +53,14 @@ class Opaque:
 
 
 def write(value: object, given: Sequence = ()) -> list:
-    """Return a value as plain data for `as_json`; `given` holds what it may be.
+    """Return a value as plain data for `as_json`; `given` holds the arguments that the value may be.
 
     >>> write((1, "a"))
     ['tuple', [['is', 1], ['is', 'a']]]
     >>> write(len)
     ['opaque', 'builtin_function_or_method']
     """
-    kind = type(value)  # and not `isinstance`, which asks a student's object what it is
+    kind = type(value)  # `isinstance` would ask a student's object for its class
     if issubclass(kind, numpy.generic):
         value = value.item()
         kind = type(value)
@@ -124,22 +124,17 @@ def read(data: list, given: Sequence = ()) -> object:
     raise ValueError(f"{kind!r} is nothing that is written")
 
 
-def inside(value: object, found: list | None = None) -> list:
+def inside(value: object) -> list:
     """Return a value and all that is in it, in order: what a result may turn out to be.
 
     >>> inside([1, (2,)])
     [[1, (2,)], 1, (2,), 2]
     """
-    found = [] if found is None else found
-    found.append(value)
-    if isinstance(value, (list, tuple)):
-        for one in value:
-            inside(one, found)
+    items = value if isinstance(value, (list, tuple)) else ()
     # To ask a tensor whether it is a mapping takes long, and every call has some.
-    elif type(value) is not torch.Tensor and isinstance(value, Mapping):
-        for one in list(value.values()):
-            inside(one, found)
-    return found
+    if type(value) is not torch.Tensor and isinstance(value, Mapping):
+        items = list(value.values())
+    return [value, *(found for one in items for found in inside(one))]
 
 
 def _write_tensor(value: torch.Tensor) -> list:
@@ -150,7 +145,7 @@ def _write_tensor(value: torch.Tensor) -> list:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
         flat = on_host(value) if is_simulated(value) else value.detach()
         span = _span(flat.shape, stride)
-        # What is read otherwise than it lies, or reaches far, is written in order.
+        # A tensor that is read otherwise than its memory says, or that reaches far, is written in order.
         if value.is_conj() or value.is_neg() or span * value.element_size() > MOST:
             flat = flat.resolve_conj().resolve_neg().contiguous()
             stride, span = list(flat.stride()), flat.numel()
@@ -167,9 +162,7 @@ def _span(shape: Sequence[int], stride: Sequence[int]) -> int:
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
 
 
-def _read_tensor(
-    dtype: str, shape: list, stride: list, device: str, grad: bool, pinned: bool, name: str, data: str
-) -> torch.Tensor:
+def _read_tensor(dtype: str, shape: list, stride: list, device: str, grad, pinned, name: str, data: str):
     flat = torch.frombuffer(bytearray(base64.b64decode(data)) or bytearray(8), dtype=DTYPES[dtype])
     if not 0 <= _span(shape, stride) <= len(flat) or min([*shape, *stride, 0]) < 0:
         raise ValueError("there is less data than the tensor's shape says")
@@ -225,9 +218,7 @@ class Recorder(Caller):
         """Begin the next row."""
         self.rows.append([])
 
-    def call(
-        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
-    ) -> object:
+    def call(self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log) -> object:
         """Make a call and keep it; what it raises goes on."""
         if trial.unusual:  # no row's own judgement rests on it, and no replay asks for it
             return super().call(trial, function, args, label, changes, log)
@@ -276,9 +267,7 @@ class Tape(Caller):
         self.calls = list(calls)
         self.watched = self.blind = False
 
-    def call(
-        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
-    ) -> object:
+    def call(self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log) -> object:
         """Give back a call's result or raise its error, and change arguments as it changed them."""
         trial.last_call = Call(label, {})
         if not self.calls:
@@ -319,13 +308,12 @@ def judge_again(
     except Differs:
         return "fails", tape.watched
     except (Impossible, RuntimeError):
-        return "a claim" if tape.blind else "unread", tape.watched
-    if found.outcome is Outcome.PASSED and not tape.calls:
-        return "passes", tape.watched
-    if tape.blind:
-        return "a claim", tape.watched
-    judged = found.outcome in (Outcome.FAILED, Outcome.ERROR) and "could not judge" not in found.headline
-    return "fails" if judged else "unread", tape.watched
+        judged = False
+    else:
+        if found.outcome is Outcome.PASSED and not tape.calls:
+            return "passes", tape.watched
+        judged = found.outcome in (Outcome.FAILED, Outcome.ERROR) and "could not judge" not in found.headline
+    return "a claim" if tape.blind else "fails" if judged else "unread", tape.watched
 
 
 def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Row, torch.device]]:
@@ -333,19 +321,15 @@ def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Ro
     return [(row, device) for row in exercise.rows for device in devices if row.applies_to(device, devices)]
 
 
-@contextlib.contextmanager
-def _memory_unknown() -> Iterator[None]:
-    """Let no row ask how much memory an answer took."""
+def _memory_unknown() -> contextlib.AbstractContextManager:
+    """Return a block in which no row learns how much memory an answer took."""
 
     def memory(*_: object, **__: object) -> None:
         raise Impossible("memory")
 
-    accelerator = torch.accelerator.current_accelerator()
-    module = torch.get_device_module(accelerator) if accelerator else None
-    with contextlib.ExitStack() as stack:
-        for name in (name for name in MEMORY if hasattr(module, name)):
-            stack.enter_context(mock.patch.object(module, name, memory))
-        yield
+    module = torch.get_device_module(torch.accelerator.current_accelerator() or "cpu")
+    names = {name: memory for name in MEMORY if hasattr(module, name)}
+    return mock.patch.multiple(module, **names) if names else contextlib.nullcontext()
 
 
 def _stand_in(exercise: Exercise) -> Callable:

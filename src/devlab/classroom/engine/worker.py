@@ -42,9 +42,8 @@ class Witness(Recorder):
         finally:
             exchanged = self.seal.put_back_after_call()
         if ours := next((name for name in exchanged if name.startswith("devlab.")), ""):
-            raise Mismatch(
-                "your code exchanged a part of devlab that judges it", f"{ours} as it is", "another"
-            )
+            headline = "your code exchanged a part of devlab that judges it"
+            raise Mismatch(headline, f"{ours} as it is", "another")
         self.seal.require_plain(result)
         return result
 
@@ -115,9 +114,7 @@ def _run_teachers_cell(source: str, name: str, shell: Shell, seal: Seal) -> None
     seal.known = known.union(made)
 
 
-def _judge_answer(
-    exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int, caller: Caller
-) -> dict:
+def _judge_answer(exercise, given, written: bool, problem, devices: Sequence, seed: int, caller: Caller):
     """Return one exercise's verdict as plain data."""
     if exercise is None:
         return early("grader error", "devlab has no exercise of this name")

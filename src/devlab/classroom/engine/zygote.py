@@ -157,7 +157,9 @@ class Template:
                     if "end" in asked:
                         quota.end(os.getpid(), asked["end"])
                     else:
-                        self._fork(*files, **asked)
+                        require_forkable()
+                        if os.fork() == 0:
+                            self._child(*files, **asked)
                 except (OSError, RuntimeError) as problem:
                     answer = {"problem": str(problem)}
                 finally:
@@ -167,23 +169,17 @@ class Template:
         finally:
             quota.end(os.getpid())  # a watcher that was killed takes its submission along
 
-    def _fork(self, notebook: int, writing: int, steps: int, **asked: object) -> None:
-        require_forkable()
-        if os.fork() == 0:
-            self._child(notebook, writing, steps, **asked)
-
     def _child(
-        self, notebook: int, writing: int, count: int, skip: Sequence[str], nonce: str, everything: bool
+        self, notebook: int, writing: int, steps: int, skip: Sequence[str], nonce: str, everything: bool
     ) -> None:
         """Enter the walls, then run the steps; never returns."""
         behind = self.behind
         try:
             os.setsid()
             only(notebook, writing, behind.rules)
-            if behind.level >= 1:
-                if behind.uid:
-                    walls.become_nobody(behind.uid)
-                quota.set_limits(self.limits, count)
+            if behind.uid:
+                walls.become_nobody(behind.uid)
+            quota.set_limits(self.limits, steps)
             if behind.level >= 3:
                 walls.enter_namespaces()
                 first, inside = walls.first_process(), os.fork()
@@ -196,7 +192,7 @@ class Template:
                     os._exit(os.waitstatus_to_exitcode(status) & 127)
             with open(notebook, encoding="utf-8") as stream:
                 stream.seek(0)
-                steps = json.load(stream)
+                written = json.load(stream)
             silence(behind.scratch)
             if behind.level >= 2:
                 walls.enter_walls(behind.rules, behind.level)
@@ -206,7 +202,7 @@ class Template:
             begin_randomly(self.seed)
             together.share()
             sys.path.append(str(behind.scratch))  # last, so that no module there takes another one's place
-            work(self.ready, steps, skip, send, self.seed, everything)
+            work(self.ready, written, skip, send, self.seed, everything)
         finally:
             os._exit(0)
 
