@@ -2,8 +2,9 @@
 # # 10 Debugging: exercises
 #
 # First you write three tools that look. Then comes a clinic with three broken programs, each of which has one
-# of the usual culprits in the wrong place. At the end a tool hunts down values that are not finite. The lesson
-# is [10 Debugging](../notebooks/10_debugging.ipynb).
+# of the usual culprits in the wrong place. At the end come two tools for faults without a line:
+# values that are not finite, and errors that come late. The lesson is [10
+# Debugging](../notebooks/10_debugging.ipynb).
 #
 # For the tools, write your answer in place of `raise NotImplementedError("your code here")`, as usual. The
 # programs of the clinic are already written, and wrong. Run the check first and read the verdict: the error
@@ -285,6 +286,51 @@ def first_not_finite(model: nn.Module, x: torch.Tensor) -> str | None:
 
 # %% check="first_not_finite"
 devlab.check(first_not_finite)
+
+# %% [markdown]
+# ## `failing_step(steps, x)`
+#
+# On an accelerator an error of the device comes late: at whatever line next waits. `steps` is a list of
+# functions, the pieces of a program. Each takes a tensor and returns a tensor; the first is given x, and each
+# later step what the one before has returned. Run them in their order, and return the **index of the step that
+# launched the work which failed**, counted from 0. If all went well, return `None`.
+#
+# - Each step runs **once**, and none runs after the one that failed. An error may come from the last step, too.
+# - On the CPU a step raises its error itself, such as an `IndexError`. On an accelerator the error is a
+#   `torch.AcceleratorError`, which is a `RuntimeError`, and it comes **where you wait**, or where a later step
+#   waits.
+# - Wait for the device **on which x is**. It need not be the current one, and all steps work there.
+# - Work that was launched **before your function was called** may have failed as well. That is no step's fault, so
+#   let its error out.
+#
+# A device that has failed is lost until the process ends. So the check only pretends it: what waits for a
+# device raises there.
+#
+# Needed: [Run it on the CPU](../notebooks/10_debugging.ipynb#Run-it-on-the-CPU)
+
+
+# %% exercise="failing_step"
+def failing_step(steps: list, x: torch.Tensor) -> int | None:
+    """Return the index of the step whose work fails on x's device."""
+
+    ### BEGIN SOLUTION
+    def wait():
+        if x.device.type != "cpu":
+            torch.accelerator.synchronize(x.device)
+
+    wait()  # an error of earlier work comes here
+    for place, step in enumerate(steps):
+        try:
+            x = step(x)
+            wait()
+        except (IndexError, RuntimeError):
+            return place
+    return None
+    ### END SOLUTION
+
+
+# %% check="failing_step"
+devlab.check(failing_step)
 
 # %% [markdown]
 # With all of them done, keep `describe`, `find_strays` and `first_not_finite` where you can paste them from. Then go on to [11 The

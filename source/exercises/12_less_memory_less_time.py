@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 12 Less memory, less time: exercises
 #
-# Five tasks: whether two results are the same, a training step in mixed precision, a large batch made of small ones, a
-# block that does not keep its activations, and clipping beside a scaler. The lesson is
+# Five tasks: whether two results are the same, a training step in bfloat16 and one in float16, a large batch made of small
+# ones, and a block that does not keep its activations. The lesson is
 # [12 Less memory, less time](../notebooks/12_less_memory_less_time.ipynb).
 #
 # `device` is a `torch.device`, and not always the current one. The model is on the device already. It is a classifier
@@ -55,9 +55,48 @@ def same_results(a: torch.Tensor, b: torch.Tensor) -> bool:
 devlab.check(same_results)
 
 # %% [markdown]
+# ## `bfloat16_step(model, batch, optimizer, device, limit)`
+#
+# Take one training step in mixed precision, as it is done on GPUs that compute in bfloat16.
+#
+# - Put the model into **training mode**, and move each tensor of the batch to the device once.
+# - **Forward and loss** run under autocast to **bfloat16**. Backward runs outside of it. The parameters stay in float32.
+# - Then the gradients are **clipped**: all of the model's gradients together are made shorter by one common factor, so that
+#   their norm is at most `limit`. If it was less already, they keep their length.
+# - The optimizer takes one step by the clipped gradient of this batch alone, whatever stands in `.grad` when you are called.
+# - Return a pair: the loss in **float32**, and the norm of the gradients **before clipping**. Both are zero-dimensional tensors
+#   on the device, without a graph.
+# - The host **does not wait** for the device. There is no scaler, so nobody has to ask whether a gradient is inf.
+#
+# Needed: [Autocast](../notebooks/12_less_memory_less_time.ipynb#Autocast)
+
+
+# %% exercise="bfloat16_step"
+def bfloat16_step(
+    model: nn.Module, batch, optimizer: torch.optim.Optimizer, device: torch.device, limit: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Train on one batch in bfloat16; return its loss, and the norm of its gradients before clipping."""
+    ### BEGIN SOLUTION
+    model.train()
+    inputs, labels = (tensor.to(device, non_blocking=device.type == "cuda") for tensor in batch)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        loss = F.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), limit)
+    optimizer.step()
+    return loss.detach(), norm
+    ### END SOLUTION
+
+
+# %% check="bfloat16_step"
+devlab.check(bfloat16_step)
+
+# %% [markdown]
 # ## `mixed_step(model, batch, optimizer, scaler, device)`
 #
-# Take one training step in mixed precision. `scaler` is a `torch.amp.GradScaler` for the device's type.
+# The same for a GPU without bfloat16, and without clipping: take one training step in float16. `scaler` is a
+# `torch.amp.GradScaler` for the device's type.
 #
 # - Put the model into **training mode**, and move each tensor of the batch to the device once.
 # - **Forward and loss** run under autocast to **float16**. Backward runs outside of it.
@@ -189,39 +228,6 @@ class Checkpointed(nn.Module):
 
 # %% check="Checkpointed"
 devlab.check(Checkpointed)
-
-# %% [markdown]
-# ## `unscaled_clip(optimizer, scaler, parameters, limit)`
-#
-# Clip gradients beside a scaler. Your function is called after `scaler.scale(loss).backward()` and before
-# `scaler.step(optimizer)`. `parameters` is an iterable, perhaps a generator, of some or all of the optimizer's parameters.
-# Each of them has a gradient.
-#
-# - Afterwards the gradients of **all** the optimizer's parameters are **unscaled**, and those of `parameters` have been
-#   multiplied by one common factor, so that **the norm of all of them together is at most `limit`**. If it was less already,
-#   they keep their length.
-# - Return the norm of the gradients of `parameters` **before clipping and after unscaling**: a zero-dimensional tensor on the
-#   device.
-# - Take no step yourself. The scaler's `step`, called afterwards, takes it by the clipped gradients, and still leaves it out
-#   if one of them was inf.
-# - The host **does not wait** for the device.
-#
-# Needed: [Gradients too small to see](../notebooks/12_less_memory_less_time.ipynb#Gradients-too-small-to-see)
-
-
-# %% exercise="unscaled_clip"
-def unscaled_clip(
-    optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, parameters, limit: float
-) -> torch.Tensor:
-    """Unscale the gradients, clip those of the parameters; return their norm before that."""
-    ### BEGIN SOLUTION
-    scaler.unscale_(optimizer)
-    return nn.utils.clip_grad_norm_(parameters, limit)
-    ### END SOLUTION
-
-
-# %% check="unscaled_clip"
-devlab.check(unscaled_clip)
 
 # %% [markdown]
 # If all five are green, you have written what larger programs add to the step of lesson 11. Put them around a model of your

@@ -726,6 +726,9 @@ print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, c
 #   prints it after a minute. For several processes [lesson
 #   13](13_bigger_than_one_device.ipynb#Who-is-missing) has the flight recorder.
 #
+# **[Exercise](../exercises/10_debugging.ipynb#task_failing_step):** `failing_step` brings a late error to the
+# piece of a program that it comes from.
+#
 # Errors of placement do not exist on the CPU; a test on two devices, simulated or not, finds them.
 
 # %% [markdown] facts=["X4"]
@@ -750,5 +753,5 @@ print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, c
 # | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
 # | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
 #
-# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), four tools and three broken
+# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), five tools and three broken
 # programs. **Then:** [11 The training step](11_training_step.ipynb).

@@ -223,6 +223,9 @@ guess.was(dtypes["LayerNorm"])
 # Put the **forward and the loss** under autocast, and nothing else. Backward runs every operation in the
 # dtype that its forward had.
 #
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_bfloat16_step):** `bfloat16_step` trains under
+# autocast, and clips.
+#
 # How much time does this save? The cell below times first one large product and then six small layers.
 
 # %% facts=["F2"]
@@ -340,9 +343,6 @@ print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
 #
 # **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_mixed_step):** `mixed_step` puts autocast and
 # scaler into the training step of lesson 11.
-#
-# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_unscaled_clip):** `unscaled_clip` clips
-# gradients beside a scaler.
 
 # %% [markdown] facts=["F6"]
 # ## A large batch in small parts

@@ -20,7 +20,7 @@ NEEDS_FLOAT64 = {"InDoublePrecision", "in_double_on_the_way"}
 COUNTS_ON_CUDA = {"in_one_call_where_that_is_best", "in_one_call_that_blocks_or_not"}
 # A GradScaler computes the inverse of its scale in float64, which PyTorch spares devices named mps alone.
 # The simulated device has another name, so under Apple's rules it refuses what a Mac would do.
-SCALED = {"mixed_step", "unscaled_clip"}
+SCALED = {"mixed_step"}
 
 
 @pytest.fixture

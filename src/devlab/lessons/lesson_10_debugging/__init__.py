@@ -1,4 +1,4 @@
-"""Lesson 10: debugging, four tools that look and three broken programs to mend."""
+"""Lesson 10: debugging, five tools that look and three broken programs to mend."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,6 +22,7 @@ lesson = Lesson(
         "FixedPositions",
         "fix_hidden_state",
         "first_not_finite",
+        "failing_step",
     ),
 )
 

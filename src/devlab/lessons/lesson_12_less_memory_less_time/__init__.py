@@ -6,16 +6,18 @@ from unittest import mock
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from devlab.checks import cases
 from devlab.checks.exercise import Lesson
+from devlab.checks.seen import Seen, must
 from devlab.checks.settings import seed_generators
 from devlab.checks.trial import Skip
 
 lesson = Lesson(
     "12_less_memory_less_time",
     "Less memory, less time",
-    ("same_results", "mixed_step", "accumulate", "Checkpointed", "unscaled_clip"),
+    ("same_results", "bfloat16_step", "mixed_step", "accumulate", "Checkpointed"),
 )
 
 CPU = torch.device("cpu")
@@ -84,3 +86,40 @@ def noted(home: object, name: str, note: Callable[[], None]) -> Iterator[None]:
 
     with mock.patch.object(home, name, first_noted):
         yield
+
+
+def see_loss(got: object, model: nn.Sequential, labels: torch.Tensor, dtype: torch.dtype) -> Iterator[Seen]:
+    """See a step's loss, in whose digits autocast leaves the answer a choice, and the mode of its forward."""
+    number = isinstance(got, float | int)
+    yield must(
+        not number, "the loss is a Python number: the host waited for it", "a tensor on the device", got
+    )
+    yield must(model[-1].modes, "the model that was given never ran", "one forward", "none")
+    logits = model[-1].logits[0]
+    with torch.autocast(logits.device.type, dtype=dtype):
+        logs = [F.log_softmax(logits, 1, dtype=one) for one in (None, torch.float32, logits.dtype)]
+        found = [F.nll_loss(one, labels.to(logits.device)) for one in logs]
+    right = min(found, key=lambda loss: abs(float(loss) - float(got.detach())))
+    yield Seen("the loss", got, 1e-5, right=right)
+    yield must(not got.requires_grad, "the loss still holds its graph", "requires_grad=False", got)
+    trained = model[-1].modes[0] and model.training
+    yield must(trained, "the forward ran in evaluation mode", "model.train() before the forward")
+
+
+def see_autocast(trial, model: nn.Sequential, dtype: torch.dtype, *args: object) -> Iterator[object]:
+    """Call the answer for a step of a model; see that the forward alone runs under autocast to a dtype."""
+    enabled, kind = [], trial.device.type
+    with noted(torch.autograd, "backward", lambda: enabled.append(torch.is_autocast_enabled(kind))):
+        trial.call(model, *args)
+    asked = f"with torch.autocast({kind!r}, dtype={dtype})"
+    yield "the number of forwards", len(model[-1].autocast)
+    found = model[-1].autocast[0]
+    yield must(found, f"the forward ran without autocast for {kind!r}", asked, model[-1].logits[0])
+    yield must(found == dtype, f"the forward ran under autocast to {found}", asked, str(found))
+    yield must(not any(enabled), "backward ran inside autocast", "forward and loss alone under autocast")
+
+
+def see_parameters(model: nn.Module, when: str, within: float) -> Iterator[tuple]:
+    """See the parameters of a model as they are after something."""
+    for name, parameter in model.named_parameters():
+        yield f"the parameter {name} after {when}", parameter.detach(), within

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from devlab.checks.scenes import scene
-from devlab.checks.seen import Seen, most, must
+from devlab.checks.seen import most
 from devlab.lessons import lesson_12_less_memory_less_time as kit
 from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
@@ -38,23 +38,10 @@ def ours(model, batch, optimizer, scaler, device):
     return loss.detach()
 
 
-def nearest(got, logits, labels):
-    """Return the loss of logits in the digits in which got is: autocast leaves a dtype that is given."""
-    with torch.autocast(logits.device.type, dtype=torch.float16):
-        dtypes = None, torch.float32, logits.dtype
-        found = [F.nll_loss(F.log_softmax(logits, 1, dtype=dtype), labels) for dtype in dtypes]
-    return min(found, key=lambda loss: abs(float(loss) - float(got.detach())))
-
-
 def ready(t, seed, scale=SCALE):
     """Return a model, its optimizer, and a scaler that doubles its scale after every second good step."""
     model = kit.make_model(seed, t.device)
     return model, kit.make_optimizer(model), kit.make_scaler(t, scale, growth_interval=2)
-
-
-def parameters(model, when, within):
-    for name, parameter in model.named_parameters():
-        yield f"the parameter {name} after {when}", parameter.detach(), within
 
 
 @scene(mixed_step, ours, "the loss in float32, on the device")
@@ -63,29 +50,14 @@ def loss_in_float32(t):
         model, optimizer, scaler = ready(t, seed)
         inputs, labels = kit.samples(t, count, seed)
         got = t.call(model.eval(), [inputs, labels], optimizer, scaler, t.device)
-        number = isinstance(got, float | int)
-        yield must(
-            not number, "the loss is a Python number: the host waited for it", "a tensor on the device", got
-        )
-        yield must(model[-1].modes, "the model that was given never ran", "one forward", "none")
-        yield Seen("the loss", got, 1e-5, right=nearest(got, model[-1].logits[0], labels.to(t.device)))
-        yield must(not got.requires_grad, "the loss still holds its graph", "requires_grad=False", got)
-        trained = model[-1].modes[0] and model.training
-        yield must(trained, "the forward ran in evaluation mode", "model.train() before the forward")
+        yield from kit.see_loss(got, model, labels, torch.float16)
 
 
 @scene(mixed_step, ours, "forward under float16 autocast, backward outside")
 def under_autocast(t):
     model, optimizer, scaler = ready(t, t.seeds[1])
-    enabled, kind = [], t.device.type
-    with kit.noted(torch.autograd, "backward", lambda: enabled.append(torch.is_autocast_enabled(kind))):
-        t.call(model, kit.samples(t, 6, t.seeds[2]), optimizer, scaler, t.device)
-    asked = f"with torch.autocast({kind!r}, dtype=torch.float16)"
-    yield "the number of forwards", len(model[-1].autocast)
-    dtype = model[-1].autocast[0]
-    yield must(dtype, f"the forward ran without autocast for {kind!r}", asked, model[-1].logits[0])
-    yield must(dtype == torch.float16, f"the forward ran under autocast to {dtype}", asked, str(dtype))
-    yield must(not any(enabled), "backward ran inside autocast", "forward and loss alone under autocast")
+    batch = kit.samples(t, 6, t.seeds[2])
+    yield from kit.see_autocast(t, model, torch.float16, batch, optimizer, scaler, t.device)
 
 
 @scene(mixed_step, ours, "a step by this batch's unscaled gradient")
@@ -93,12 +65,12 @@ def one_step_each(t):
     model, optimizer, scaler = ready(t, t.seeds[0])
     for count in (6, 5):
         t.call(kit.soiled(model), kit.samples(t, count, t.seeds[0] + count), optimizer, scaler, t.device)
-    yield from parameters(model, "two steps", WITHIN)
+    yield from kit.see_parameters(model, "two steps", WITHIN)
     # A gradient longer than 1 counts in full, and nan in `.grad` counts for nothing.
     inputs, labels = kit.samples(t, 6, t.seeds[2])
     model, (_, _, scaler) = nn.Linear(kit.FEATURES, kit.CLASSES).to(t.device), ready(t, 0)
     t.call(kit.soiled(model, float("nan")), (5 * inputs, labels), kit.make_optimizer(model), scaler, t.device)
-    yield from parameters(model, "a step of a long gradient", WITHIN)
+    yield from kit.see_parameters(model, "a step of a long gradient", WITHIN)
 
 
 @scene(mixed_step, ours, "a step on inf is left out, the scale updated")
@@ -106,7 +78,7 @@ def inf_is_left_out(t):
     model, optimizer, scaler = ready(t, t.seeds[1], TOO_LARGE)
     batch = kit.samples(t, 6, t.seeds[0])
     t.call(model, batch, optimizer, scaler, t.device)
-    yield from parameters(model, "gradients that are inf", 0.0)
+    yield from kit.see_parameters(model, "gradients that are inf", 0.0)
     yield "the scale after gradients that are inf", scaler.get_scale(), 0.0
     model, optimizer, scaler = ready(t, t.seeds[2])
     for _ in range(2):
