@@ -11,7 +11,7 @@ from explore.fitting import faults
 
 import devlab.sim
 from devlab import palette
-from devlab.explore.runs import KINDS, curves, digits, mountain
+from devlab.explore.runs import KINDS, curves, mountain, show_digits
 
 
 def test_the_words_hold_the_numbers(capsys):
@@ -145,7 +145,7 @@ def test_digits_are_images_in_the_colour_of_their_device(capsys):
     devlab.sim.enable()
     pictures = torch.tensor([[[0.0, 1.0], [0.5, 0.25]]])
     for place in ("cpu", "sim:0"):
-        shown = digits(pictures.to(place), ["7"])
+        shown = show_digits(pictures.to(place), ["7"])
         (held,) = re.findall('base64,([^"]+)', shown.html())
         data = base64.b64decode(held)
         wide, high = struct.unpack(">II", data[16:24])
@@ -158,4 +158,4 @@ def test_digits_are_images_in_the_colour_of_their_device(capsys):
         assert (wide, high, rows) == (2, 2, b"".join(expected))
     assert capsys.readouterr().out.splitlines()[0] == "1 pictures of 2 × 2 pixels: 7"
     with pytest.raises(ValueError, match="1 pictures need as many words, not 2"):
-        digits(pictures, ["7", "1"])
+        show_digits(pictures, ["7", "1"])

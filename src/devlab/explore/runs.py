@@ -374,7 +374,7 @@ def _png(ink: torch.Tensor, colour: str) -> str:
     return base64.b64encode(b"\x89PNG\r\n\x1a\n" + parts).decode()
 
 
-def digits(pictures: torch.Tensor, words: Sequence[object]) -> Digits:
+def show_digits(pictures: torch.Tensor, words: Sequence[object]) -> Digits:
     """Show pictures of gray, such as digits, each with its words below; return them.
 
     `pictures` has the shape (count, rows, columns) or (count, 1, rows, columns); 0 is paper, the most is ink.
@@ -382,7 +382,7 @@ def digits(pictures: torch.Tensor, words: Sequence[object]) -> Digits:
     Raises:
         ValueError: when there are not as many words as pictures.
 
-    >>> shown = digits(torch.ones(2, 8, 8), ["3", "read as 8"])
+    >>> shown = show_digits(torch.ones(2, 8, 8), ["3", "read as 8"])
     2 pictures of 8 × 8 pixels: 3, read as 8
     """
     if len(pictures) != len(words):
