@@ -347,7 +347,7 @@ plain = loop(DataLoader(work, batch_size=64), non_blocking=False)
 waiting = plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
-# The host waits (the low grey bars, `░` in the text form) for each transfer and for the product before it,
+# The host waits (the hatched bars, `░` in the text form) for each transfer and for the product before it,
 # and cannot load the next minibatch meanwhile. Now the same loop with pinned memory and without blocking:
 
 # %% facts=["P5", "P7"]

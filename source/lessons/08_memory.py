@@ -26,6 +26,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import devlab
+from devlab.explore.runs import curves, mountain
 
 device = devlab.start(account=True)
 memory = torch.get_device_module(device)
@@ -138,8 +139,8 @@ for function in (in_new_tensors, in_one_new_tensor):
 # And "ever" means since `reset_peak_memory_stats`. This is what happens without the reset:
 
 # %% facts=["H6"]
-mountain = torch.ones(4096, 1024, device=device)
-del mountain
+tall = torch.ones(4096, 1024, device=device)
+del tall
 
 in_one_new_tensor(x)
 print("not reset:", memory.max_memory_allocated(device) / MIB, "MiB")
@@ -469,15 +470,18 @@ with gzip.open(Path(devlab.__file__).parent / "data/h200/snapshot_losses_kept.pi
     recorded = pickle.load(file)
 print(_memory_viz.segsum(recorded).partition("Legend")[0])
 
-alive, at_peak, most = {}, {}, 0
+alive, at_peak, most, heights = {}, {}, 0, []
 for event in recorded["device_traces"][0]:
     if event["action"] == "alloc":
         alive[event["addr"]] = event
     elif event["action"] == "free_completed":
         alive.pop(event["addr"], None)
-    if (held := sum(one["size"] for one in alive.values())) > most:
+    held = sum(one["size"] for one in alive.values())
+    heights.append(held / MIB)
+    if held > most:
         most, at_peak = held, dict(alive)
 
+curves("Allocated on the H200 in five steps, in MiB, after each event of the record", allocated=heights)
 print(f"at the peak {most / MIB:.0f} MiB, of which")
 for event in sorted(at_peak.values(), key=lambda one: -one["size"])[:5]:
     names = [frame["name"] for frame in event["frames"] if frame["name"] != "_call_impl"]
@@ -671,8 +675,33 @@ del model, layers, layer, x
 # one `Tanh` to the next. For its backward a `Tanh` keeps its output, and a `Linear` keeps its input, which is
 # the same tensor.
 #
-# ![Memory over a training step. Parameters and the optimizer's state are there all the time. With a large batch the activations pile up to a peak at the turn from forward to backward; with a small batch the most is needed in the optimizer's step](drawing:two_moments)
-#
+# Here is the memory of a whole step with Adam, drawn from a run on your device: once with a large batch, once
+# with a small one.
+
+# %% facts=["H2", "H6"]
+model = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(256, 256), nn.Tanh()))).to(device)
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def drawn_step(model, optimizer, batch, **beside):
+    x = torch.ones(batch, 256, device=device)
+    with mountain(f"a batch of {batch}", model, optimizer, **beside) as drawn:
+        drawn.phase("forward")
+        loss = model(x).mean()
+        drawn.phase("backward")
+        loss.backward()
+        drawn.phase("the optimizer's step")
+        optimizer.step()
+    optimizer.zero_grad()
+    return drawn
+
+
+drawn_step(model, optimizer, 1, show=False)  # makes the optimizer's state
+large = drawn_step(model, optimizer, 2048, show=False)
+drawn_step(model, optimizer, 64, beside=large)
+del model, optimizer
+
+# %% [markdown] facts=["H2", "H6"]
 # So **the peak of a step is a maximum over time and not a sum**. It is the larger of two moments:
 #
 # - **at the turn**: parameters, the optimizer's state, all activations, and the first results of the

@@ -26,7 +26,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from torch.utils.data import DataLoader, TensorDataset
 
 import devlab
-from devlab.explore.curves import curves
+from devlab.explore.runs import curves, mountain, show_digits
 from devlab.sim.clock import real_waits
 
 device = devlab.start(threads=1)  # the model is small: lesson 01 says why more threads would only wait
@@ -45,6 +45,7 @@ real_waits(False)  # a simulated device need not take its time in a lesson that 
 images, labels = devlab.digits()
 print(tuple(images.shape), images.dtype, images.device)
 print(tuple(labels.shape), labels.dtype, labels.device)
+show_digits(images[:12], labels[:12].tolist())
 
 # %% [markdown]
 # They are on the CPU, like any data set that comes from a file, and there they stay: what moves to the device
@@ -80,8 +81,6 @@ def make_model(dropout=0.3):
 
 # %% [markdown]
 # ## The step
-#
-# ![Memory over time in one step: parameters and the optimizer's state stay; on top of them everything else is one line, which rises through forward to the peak as activations pile up, falls through backward to what the gradients take, and rises a little in the optimizer's step; the gradients in it grow in backward and stay until they are cleared](drawing:memory_of_a_step)
 #
 # A step moves the batch, computes the loss (*forward*), and asks how the loss changes with each parameter,
 # which is the parameter's **gradient** (*backward*). `backward` leaves it in the parameter's `.grad`, the
@@ -144,6 +143,20 @@ guess.was(sum(count > 0 for count in waits))
 # may read its source when that is gone already, and the numbers are silently wrong (PyTorch's issue 189690).
 # Back to the CPU take a plain `.to` everywhere.
 #
+# What a step needs of memory, and when, you see in the second step, when the optimizer has its state. Green is
+# what the forward keeps for the backward.
+
+# %% facts=["T2"]
+with mountain("The memory of a step, operator by operator", model, optimizer) as drawn:
+    drawn.phase("forward")
+    loss = F.cross_entropy(model(inputs), answers)
+    drawn.phase("backward")
+    loss.backward()
+    drawn.phase("step")
+    optimizer.step()
+optimizer.zero_grad()
+
+# %% [markdown] facts=["T2", "T3"]
 # **[Exercise](../exercises/11_training_step.ipynb#task_train_step):** `train_step` puts these calls together,
 # for any model and any device.
 
@@ -191,8 +204,7 @@ print(into, "transfers into the device,", log.transfers - into, "out of it,", lo
 # %% facts=["T3", "Z1"] tags=["nbval-ignore-output"]
 for _ in range(3):
     plain_epoch()
-steps = torch.stack(losses).tolist()
-curves("The loss in training", each_step=steps)
+curves("The loss in training", each_step=torch.stack(losses).tolist())
 
 # %% [markdown]
 # A healthy loss curve falls steeply, then ever more slowly, and wobbles, because each batch is another
@@ -292,6 +304,13 @@ for digit, count in enumerate(counts):
 print(
     f"{1 - sum(counts) / len(validation_set):.1%} of {len(validation_set)} validation digits are read correctly"
 )
+
+model.eval()
+with torch.no_grad():
+    read = model(pictures[1200:1500].to(device)).argmax(1).cpu()
+model.train()
+misread = (read != labels[1200:1500]).nonzero()[:9, 0]
+show_digits(images[1200 + misread], [f"{labels[1200 + one]} read as {read[one]}" for one in misread])
 
 # %% [markdown] facts=["T3"]
 # Expect 93 to 98 %: another device or another seed misreads a few digits more or fewer. The counts grow on
@@ -536,13 +555,12 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "waits")
 
 # %% facts=["T3", "Z1"] tags=["nbval-ignore-output"]
-steps = first.tolist()
-epochs = [sum(steps) / len(steps)]
+grown = curves("The loss in training", each_step=[], each_epoch=[])  # the picture grows epoch by epoch
+seen = first.cpu()
+grown.add(each_step=seen, each_epoch=[seen.mean()])
 for _ in range(11):
-    seen = epoch(run).tolist()
-    steps += seen
-    epochs.append(sum(seen) / len(seen))
-curves("The loss in training", each_step=steps, each_epoch=epochs)
+    seen = epoch(run).cpu()
+    grown.add(each_step=seen, each_epoch=[seen.mean()])
 
 report("all of it, 12 epochs", run.model)
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import devlab
+from devlab.explore.runs import mountain
 
 device = devlab.start(account=True, threads=1)  # its memory is counted, as in lesson 08; the models are small
 memory = torch.get_device_module(device)
@@ -411,8 +412,6 @@ guess.was(min(errors, key=errors.get))
 # %% [markdown] facts=["F7"]
 # ## Computed twice
 #
-# ![Memory over time, twice: without checkpoints it rises through the whole forward and falls through backward; with checkpoints it hardly rises in forward, and in backward it rises and falls once for each block, so that the peak is lower and the end later](drawing:one_mountain_or_many)
-#
 # **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward comes
 # to it. The price is at most one more forward. Here are six blocks of equal size.
 
@@ -453,6 +452,15 @@ for forward in (kept, computed_twice):
     peaks[forward] = peak_of(trained(forward))
     took = microseconds(trained(forward))
     print(f"{forward.__name__:<15} peak {peaks[forward]:>7,} KiB, {took:6.0f} µs, {kind}")
+
+drawn = None
+for forward in peaks:
+    with mountain(forward.__name__, blocks, beside=drawn, show=drawn is not None) as drawn:
+        drawn.phase("forward")
+        loss = forward(rows).square().mean()
+        drawn.phase("backward")
+        loss.backward()
+del loss
 
 share = peaks[computed_twice] / peaks[kept]
 shares = {"nine tenths": 0.9, "two thirds": 0.67, "a third": 0.33, "a hundredth": 0.01}

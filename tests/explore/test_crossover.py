@@ -93,7 +93,7 @@ def test_what_is_noise_is_said_with_an_offer_to_measure_again(explorer):
 
     assert "noise" not in caption({})
     assert "The times at n = 64 are noise, for something" in caption({64: Took(2e-6, 1.9e-6, 2.7e-6)})
-    assert "n = 181 are noise" in caption({181: around(9e-5, 1.01)})
+    assert "The times at n = 16 are noise" in caption({16: around(3e-6, 1.01)})  # though it is sure of itself
     assert caption({side: Took(1e-6, 0.9e-6, 1.4e-6) for side in sides[:5]}).endswith(": measure again.")
 
 
@@ -156,8 +156,6 @@ def test_one_disturbed_time_does_not_decide_the_headline(outlier, factor):
     assert true == pytest.approx((60 / 1.1, 60 * 1.1), rel=1e-9)
     device[outlier] = around(1e-6 * factor)
     assert crossover.crossings(cpu, device) == true
-    wrong = (device[outlier] < cpu[outlier]) != (outlier > 60)
-    assert crossover.exceptions(cpu, device) == ([outlier] if wrong else [])
 
 
 @pytest.mark.parametrize("outlier", crossover.SIDES[5:8])
@@ -255,12 +253,13 @@ def test_a_spread_is_drawn_where_there_is_one(explorer):
 
 
 def test_what_contradicts_the_headline_is_said():
-    """In the words: they claim nothing of a size whose time says otherwise."""
+    """In the words: a size whose time says otherwise is noise, be it a peak or a dip."""
     state = State("sim:0", found=found_on_the_cpu(lambda side: exactly(100.0 if side == 16 else 1e-9)))
-    assert "the CPU is faster up to n = 512, except n = 16; at n = 8" in describe(state)
+    assert "the CPU is faster up to n = 512; at n = 8" in describe(state)
+    assert "The times at n = 16 are noise" in describe(state)
     state = State("sim:0", found=found_on_the_cpu(lambda side: exactly(1e-9 if side == 256 else 100.0)))
-    assert "sim:0 is faster at every size, except n = 256;" in describe(state)
-    assert "sim:0 is faster at every size, except n = 256" in written(draw(state))
+    assert "sim:0 is faster at every size;" in describe(state)
+    assert "The times at n = 256 are noise" in draw(state).caption
     assert faults(draw(state)) == []
 
 

@@ -7,7 +7,6 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -148,8 +147,18 @@ def find_crossing(cpu: dict[int, float], device: dict[int, float]) -> float:
     >>> round(find_crossing({10: 1.0, 100: 10.0}, {10: 2.0, 100: 5.0}), 1)
     31.6
     """
-    common, lead = _leads(cpu, device)
-    first = _first_ahead(lead)
+    common = sorted(cpu.keys() & device.keys())
+    lead = [math.log(cpu[side] / device[side]) for side in common]  # how many times as fast the device is
+
+    def stands_out(place: int) -> float:
+        beside = lead[max(place - 1, 0) : place] + lead[place + 1 : place + 2] or lead
+        return abs(lead[place] - sum(beside) / len(beside))
+
+    def doubts(first: int) -> tuple[int, float, int]:
+        wrong = [place for place, by in enumerate(lead) if (by > 0) != (place >= first)]
+        return len(wrong), -sum(map(stands_out, wrong)), -first
+
+    first = min(range(len(lead) + 1), key=doubts)  # the place from which on the device counts as ahead
     if first == 0:
         return 0.0
     if first == len(common):
@@ -180,39 +189,8 @@ def faster(cpu: Took, device: Took) -> int:
     return (device.high < cpu.low) - (cpu.high < device.low)
 
 
-def exceptions(cpu: dict[int, Took], device: dict[int, Took]) -> list[int]:
-    """Return the sizes whose times contradict the crossing, more than their spread explains.
-
-    >>> times = {1: 1, 2: 3, 4: 1, 8: 3, 16: 3, 32: 1}
-    >>> exceptions({n: exactly(time) for n, time in times.items()}, dict.fromkeys(times, exactly(2)))
-    [2, 32]
-    """
-    first, surely = crossings(cpu, device)
-    leads = {side: faster(cpu[side], device[side]) for side in sorted(cpu.keys() & device.keys())}
-    return [n for n, lead in leads.items() if (lead > 0 and n < first) or (lead < 0 and n > surely)]
-
-
-def _leads(cpu: dict[int, float], device: dict[int, float]) -> tuple[list[int], list[float]]:
-    """Return the sizes that both have, and for each the logarithm of how many times as fast the device is."""
-    common = sorted(cpu.keys() & device.keys())
-    return common, [math.log(cpu[side] / device[side]) for side in common]
-
-
-def _first_ahead(lead: list[float]) -> int:
-    """Return the place from which on the device counts as ahead, by the fewest contradictions."""
-
-    def stands_out(place: int) -> float:
-        beside = lead[max(place - 1, 0) : place] + lead[place + 1 : place + 2] or lead
-        return abs(lead[place] - sum(beside) / len(beside))
-
-    def doubts(first: int) -> tuple[int, float, int]:
-        wrong = [place for place, by in enumerate(lead) if (by > 0) != (place >= first)]
-        return len(wrong), -sum(map(stands_out, wrong)), -first
-
-    return min(range(len(lead) + 1), key=doubts)
-
-
 NOISE = 1 / 3
+TOO_CLOSE = "the times are too close to tell who is faster"
 ASK = "Guess first: drag the line to where you expect the accelerator to become faster, and show the times."
 SHOW = "Show the times"
 CLEAR = 1.1  # a crossing is said as a number where its doubt is a tenth at most
@@ -332,45 +310,39 @@ class Race:
         return round_side(math.sqrt(first * surely)) if clear else None
 
     @property
-    def verdict(self) -> str:
-        """Return who is faster from where on, with as much doubt as the times leave."""
+    def crossed(self) -> tuple[str, str]:
+        """Return in a few words where the curves cross, if they do, and who is faster from there on."""
         device, last, (first, surely) = self.state.device, self.common[-1], self.crossings
         if first == math.inf:
-            said = f"the CPU is faster up to n = {last:,}"
-        elif surely == 0:
-            said = f"{device} is faster at every size"
-        elif first == 0 and surely == math.inf:
-            said = "the times are too close to tell who is faster"
-        elif first == 0:
-            said = f"{device} is faster from n = {round_side(surely):,} on at the latest"
-        elif surely == math.inf:
-            said = (
-                f"{device} is not faster before n = {round_side(first):,}, and later it is too close to tell"
+            return "", f"the CPU is faster up to n = {last:,}"
+        if surely == 0:
+            return "", f"{device} is faster at every size"
+        if (known := self.crossing) is not None:
+            return f"n = {known:,}", f"{device} is faster from about n = {known:,} on"
+        least, most = (f"n = {round_side(side):,}" if side < math.inf else "" for side in (first, surely))
+        if first == 0:
+            latest = f"{device} is faster from {most} on at the latest"
+            return (f"{most} at the latest", latest) if most else ("", TOO_CLOSE)
+        if not most:
+            return (
+                f"not before {least}",
+                f"{device} is not faster before {least}, and later it is too close to tell",
             )
-        elif self.crossing:
-            said = f"{device} is faster from about n = {self.crossing:,} on"
-        else:
-            ends = f"n = {round_side(first):,} and n = {round_side(surely):,}"
-            said = f"{device} becomes faster somewhere between {ends}"
-        return said + self.exceptions
-
-    @property
-    def exceptions(self) -> str:
-        """Say at which sides the times contradict what is said of the others; nothing where none does."""
-        found = exceptions(*self.curves.values())
-        return f", except n = {', '.join(f'{side:,}' for side in found)}" if found else ""
+        return f"between {least} and {most}", f"{device} becomes faster somewhere between {least} and {most}"
 
     @property
     def noise(self) -> str:
         """Say which measured times are noise, and what helps; nothing where none is.
 
         The times of a size are noise where the middle half of the runs is wider than a third of the median,
-        or where a larger size took clearly less.
+        or the median a third away from what the sizes beside this one would let expect.
         """
-        loud = set(exceptions(*self.curves.values())) if len(self.curves) > 1 else set()
+        loud = set()
         for curve in self.curves.values():
             loud |= {side for side, took in curve.items() if took.high - took.low > NOISE * took.middle}
-            loud |= {one for one, more in pairwise(curve) if curve[more].high < curve[one].low / (1 + NOISE)}
+            for before, one, after in zip(curve, [*curve][1:], [*curve][2:], strict=False):
+                usual = sorted(curve[side].middle for side in (before, one, after))[1]
+                loud |= {one} if not 1 / (1 + NOISE) < curve[one].middle / usual < 1 + NOISE else set()
         if not loud:
             return ""
         sides = ", ".join(f"n = {side:,}" for side in sorted(loud)) if len(loud) < 4 else f"{len(loud)} sizes"
@@ -430,16 +402,15 @@ def draw(state: State) -> Scene:
 
 def _draw_question(ran: Race, axes: Axes) -> list[Shape]:
     """Return the handle with which the reader says where the curves will cross."""
-    side, first, last = ran.shown, ran.common[0], ran.common[-1]
-    x = axes.across.at(side)
+    side, x = ran.shown, axes.across.at(ran.shown)
     row = {"y": (TOP + LOW) / 2, "bold": True}
     shown: list[Shape] = [
         Path(id="side", points=((x, LOW), (x, TOP)), thick=2, dashed=True),
         _handle(ran, axes, f"drag to your guess: n = {side:,}"),
     ]
-    if side > first:
+    if side > ran.common[0]:
         shown.append(Words(id="CPU faster", x=x - 10, words="← CPU faster", anchor="end", **row))
-    if side < last:
+    if side < ran.common[-1]:
         shown.append(Words(id="device faster", x=x + 10, words=f"{ran.state.device} faster →", **row))
     return shown
 
@@ -480,25 +451,16 @@ def _spread(state: State) -> str:
 
 def _draw_crossing(ran: Race, axes: Axes) -> list[Shape]:
     """Return where the curves cross, a line or an area of doubt, and who is faster on either side."""
-    first, surely = ran.crossings
+    (first, surely), (words, verdict) = ran.crossings, ran.crossed
     row = {"y": TOP - 13, "bold": True, "size": SMALL}
-    if first == math.inf or surely == 0 or (first == 0 and surely == math.inf):
-        middle = (LEFT + RIGHT) / 2
-        return [Words(id="crossing", x=middle, words=ran.verdict, anchor="middle", **row)]
+    if not words:
+        return [Words(id="crossing", x=(LEFT + RIGHT) / 2, words=verdict, anchor="middle", **row)]
     known = ran.crossing
     left, right = (_within(axes, side) for side in ((known, known) if known else (first, surely)))
     area = {"x": left, "y": TOP - 22, "wide": max(right - left, 2), "high": LOW - TOP + 22}
-    if known:
-        words = f"n = {known:,}"
-    elif first == 0:
-        words = f"n = {round_side(surely):,} at the latest"
-    elif surely == math.inf:
-        words = f"not before n = {round_side(first):,}"
-    else:
-        words = f"between n = {round_side(first):,} and n = {round_side(surely):,}"
     half = 0.33 * SMALL * len(words)
     shapes: list[Shape] = [
-        Box(id="doubt", fill=palette.WAIT, edge="", round=0, faint=not known, says=ran.verdict, **area),
+        Box(id="doubt", fill=palette.WAIT, edge="", round=0, faint=not known, says=verdict, **area),
         Words(
             id="crossing", x=min(max((left + right) / 2, half), WIDE - half), y=TOP - 30, words=words,
             size=SMALL, bold=True, anchor="middle",
@@ -564,7 +526,7 @@ def caption(ran: Race) -> str:
     how = source(ran.state.device)
     if simulated(ran.state.device) and ran.state.measured("cpu"):
         how = f"{ran.state.device} simulated, the CPU measured"
-    return f"{how}: {ran.verdict}; {said}{ran.noise or f'; you said n = {ran.state.guess:,}'}."
+    return f"{how}: {ran.crossed[1]}; {said}{ran.noise or f'; you said n = {ran.state.guess:,}'}."
 
 
 def round_side(side: float) -> int:
@@ -588,7 +550,9 @@ def describe(state: State) -> str:
     if len(ran.curves) == 1:
         return f"{source('cpu')}: for {what}, {at}. There is no accelerator here to compare with."
     about = f"for {what}, where x {state.data}"
-    said = f"{source(state.device)}: {about}, {ran.verdict}; {at}; you said n = {state.guess:,}{ran.noise}."
+    said = (
+        f"{source(state.device)}: {about}, {ran.crossed[1]}; {at}; you said n = {state.guess:,}{ran.noise}."
+    )
     return f"{said} {_about_the_cpu(state)}"
 
 
