@@ -323,7 +323,7 @@ shell.run_cell("devlab.explain(kept)", store_history=True)
 
 
 def test_a_cell_is_named_by_the_run_that_raised():
-    """The same text ran again since: In[2], not In[6], was in force when the error came, in a run of its own."""
+    """The same text ran again since: In[2], not In[6], was in force when the error came."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", RUNS],
         capture_output=True,
