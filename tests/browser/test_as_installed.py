@@ -120,6 +120,21 @@ def test_a_lesson_and_its_exercises_are_told_apart_by_their_tabs(page):
         assert label.evaluate("one => one.scrollWidth <= one.clientWidth + 1"), label.inner_text()
 
 
+def test_a_program_for_several_ranks_is_highlighted(page):
+    """Its keywords have a colour of their own, as in any cell."""
+    notebook = Notebook(page, "notebooks/13_bigger_than_one_device.ipynb")
+    page.evaluate(
+        """async () => {
+            const content = window.jupyterapp.shell.currentWidget.content;
+            const is_program = cell => cell.model.sharedModel.source.startsWith('%%launch 2\\n');
+            await content.scrollToItem(content.widgets.findIndex(is_program), 'start');
+        }"""
+    )
+    line = notebook.cell("%%launch 2").locator(".cm-line", has_text="import torch.distributed as dist")
+    colours = line.locator("span").evaluate_all("all => all.map(one => getComputedStyle(one).color)")
+    assert len(set(colours)) > 1, colours
+
+
 # What the keys do in JupyterLab: cut, delete, insert above, go to another cell, change the kind of cell.
 KEYS = ["x", "d", "d", "a", "ArrowRight", "ArrowLeft", "m", "0", "0"]
 STATE = """() => {
