@@ -1,6 +1,8 @@
 """What single lessons need: two devices, an account of memory, a limit, processes."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -106,6 +108,37 @@ def test_a_program_is_started_for_each_rank_and_a_failure_is_shown(capsys):
     said = capsys.readouterr().out
     assert said.startswith("rank 0\nrank 1\n")
     assert "AssertionError: no" in said
+
+
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in (
+    "import devlab; device = devlab.start()",
+    "%%launch 2\\nimport os\\nprint('rank', os.environ['RANK'])",
+    "%%launch 2 said\\nimport os\\nprint('unseen', os.environ['RANK'])",
+    "print(said)",
+    "%%launch two\\nprint('never')",
+):
+    shell.run_cell(cell, store_history=True)
+"""
+
+
+def test_a_cell_can_be_a_program_for_several_ranks():
+    """What it says is printed, or named where a name is given; a number that is none is answered."""
+    done = subprocess.run(
+        [sys.executable, "-c", CELLS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "DEVLAB_DEVICE": "sim"},
+    )
+    assert done.stdout.splitlines()[1:] == [
+        "rank 0",
+        "rank 1",
+        "['unseen 0\\n', 'unseen 1\\n']",
+        "Write a number of ranks, %%launch 2, and perhaps a name for what they say, %%launch 2 said.",
+    ]
 
 
 def test_the_nearest_of_several_numbers(capsys):

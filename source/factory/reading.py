@@ -12,7 +12,7 @@ from nbformat.v4 import new_notebook
 
 from factory.links import cell_id, headings
 
-KNOWN_METADATA = ("facts", "tags", "exercise", "check")
+KNOWN_METADATA = ("facts", "tags", "exercise", "check", "launch")
 CELL = re.compile(r"# ?%%")
 
 # Fixed, so that a rebuild on another machine or Python changes nothing.
@@ -70,6 +70,8 @@ def read(path: Path, root: Path) -> Source:
         for own in [key for key in cell.metadata if key.startswith("lines_to_")]:
             del cell.metadata[own]  # jupytext's note of unusual spacing
         _check_metadata(source, cell)
+        if ranks := cell.metadata.pop("launch", ""):
+            cell.source = f"%%launch {ranks}\n{cell.source}"
     _identify(path.stem, cells)
     return source
 
@@ -82,7 +84,7 @@ def _check_metadata(source: Source, cell: NotebookNode) -> None:
         if key in ("facts", "tags"):
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise source.error(cell, f'write {key} as a list of words: {key}=["…", "…"]')
-        elif not (isinstance(value, str) and value.isidentifier()):
+        elif key != "launch" and not (isinstance(value, str) and value.isidentifier()):
             raise source.error(cell, f'write {key} as the name of a function or class: {key}="…"')
         elif cell.cell_type != "code":
             raise source.error(cell, f"`{key}` belongs on a code cell")

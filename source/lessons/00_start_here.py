@@ -5,6 +5,19 @@
 # and PyTorch does not guess which of them you meant. Most programmers first meet this fact as an error
 # message in a program that worked yesterday. In this course you meet it on purpose.
 #
+# Below is a map of your machine. The boxes are memories and processors, and the lines between them are drawn as
+# wide as what they carry in a second. **Run the next cell**: click into it and press Shift+Enter. Then press
+# *Send a gigabyte*, and see where it has to wait.
+
+# %%
+from devlab import explore
+
+explore.devices()
+
+# %% [markdown]
+# The narrowest lines are those between the two memories, by far. Which tensor crosses them, how often, and who
+# waits for it: that is what this course is about.
+#
 # After this lesson you can say what a GPU is for, where a tensor lives, what PyTorch does when two tensors
 # live apart, and roughly how long the common things take.
 #
@@ -268,20 +281,17 @@ devlab.devices()
 # %% [markdown] facts=["D2", "D4"]
 # ### Look and touch
 #
-# This picture is a map of your machine. Boxes are memories and processors. The lines between them are drawn
-# as wide as what they carry in a second.
-#
-# Run the cell, click a device to look at it, and send a gigabyte. **Find out:** where is the narrowest line
-# between the CPU's numbers and the accelerator's processor? If your accelerator is the simulated one, switch
-# its rules to *like Apple's MPS*. Which line changes?
+# Here is the map from the top of this lesson again; by now you know its words. **Find out:** click a device to
+# look at it. How many times as fast does an accelerator's processor read its own memory as the CPU's numbers
+# arrive there? If your accelerator is the simulated one, switch its rules to *like Apple's MPS*. Which line
+# changes?
 
 # %% facts=["D2", "D4"]
 devlab.explore.devices()
 
 # %% [markdown] facts=["D2", "D4"]
-# The narrowest line is the one between the two memories, by far. Half of this course is about that line, and
-# how to use it less often. Under Apple's rules there is one memory for both, and the accelerator is still an
-# address of its own.
+# Half of this course is about the narrow line between the two memories, and how to use it less often. Under
+# Apple's rules there is one memory for both, and the accelerator is still an address of its own.
 
 # %% [markdown] facts=["A4"]
 # ## Why is my GPU not in the list

@@ -268,7 +268,14 @@ print(f"furthest apart after the step, the two replicas: {apart:.5f}")
 # left half of a curve, rank 1 the right half, and neither sees the other half. Both have equally many rows.
 
 # %% facts=["U4"]
-PROGRAM = """
+guess = devlab.predict(
+    "How does the loss on all rows compare with one process that trains on all of them?",
+    "it is lower",
+    "it is the same",
+    "it is higher, because each rank saw one half",
+)
+
+# %% facts=["U4"] launch="2 said"
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -286,7 +293,7 @@ torch.manual_seed(rank)  # on purpose not the same: DDP sends the parameters of 
 network = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
 model = DistributedDataParallel(network)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(200):
+for _ in range(200):
     optimizer.zero_grad()
     loss = F.mse_loss(model(my_x), my_y)
     loss.backward()
@@ -294,26 +301,21 @@ for step in range(200):
 
 with torch.no_grad():
     all_rows = F.mse_loss(network(x), y)
-print(f"rank {rank} of {world_size}: loss on its own rows {loss.item():.3f}, on all rows {all_rows.item():.3f}")
-
-dist.destroy_process_group()  # leave the group before the process ends
-"""
-
-guess = devlab.predict(
-    "How does the loss on all rows compare with one process that trains on all of them?",
-    "it is lower",
-    "it is the same",
-    "it is higher, because each rank saw one half",
+print(
+    f"rank {rank} of {world_size}: loss on its own rows {loss.item():.3f}, on all rows {all_rows.item():.3f}"
 )
 
+dist.destroy_process_group()  # leave the group before the process ends
+
 # %% facts=["U4"]
-said = devlab.launch(PROGRAM, 2)
+print(*said, sep="")
 
 # %% [markdown] facts=["U4", "U2"]
-# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. The ranks have
-# different losses on their own rows, and **the same model**: the loss on all rows agrees. No line of the
-# program sends a gradient. DDP sent them, during each `backward`. It had also copied the parameters and
-# buffers of rank 0 to all others when the model was wrapped, so the two seeds did no harm.
+# `%%launch 2` makes a program of its cell, which knows no name of the notebook, and starts it once for each
+# rank, as PyTorch's `torchrun` does; `said` is the list of what each has printed. The ranks have different
+# losses on their own rows, and **the same model**: the loss on all rows agrees. No line of the program sends a
+# gradient. DDP sent them, during each `backward`. It had also copied the parameters and buffers of rank 0 to
+# all others when the model was wrapped, so the two seeds did no harm.
 #
 # Is it the right model? Here is one process with all the rows:
 

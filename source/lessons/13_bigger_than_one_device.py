@@ -229,20 +229,16 @@ for words, placement in (
 # | `dist.broadcast(x, src=0)` | what rank 0 had in x |
 # | `dist.all_gather(parts, x)` | the x of every rank, in the list `parts` |
 #
-# The processes of this lesson talk through **gloo**; on NVIDIA's GPUs it is **NCCL**. `devlab.launch` starts
-# the program in two processes, as `torchrun` would do. Every program of this lesson begins with `BEGIN`.
+# The processes of this lesson talk through **gloo**; on NVIDIA's GPUs it is **NCCL**. A cell that begins
+# with `%%launch 2` is a program by itself, which starts in two processes, as `torchrun` would do.
 
-# %% facts=["Q4"]
-BEGIN = """
-import datetime, os, sys, time
+# %% facts=["Q4"] launch="2"
 import torch
 import torch.distributed as dist
 
 dist.init_process_group("gloo")  # the others' address, rank and world size are in the environment
 rank, world_size = dist.get_rank(), dist.get_world_size()
-"""
 
-TALK = """
 x = torch.tensor([1.0, 10.0]) * (rank + 1)
 print(f"rank {rank} begins with {x.tolist()}")
 
@@ -259,9 +255,6 @@ dist.all_gather(parts, x)
 print("   all_gather ", [part.tolist() for part in parts])
 
 dist.destroy_process_group()
-"""
-
-said = devlab.launch(BEGIN + TALK, 2)
 
 # %% [markdown] facts=["Q4"]
 # `all_reduce` overwrites its input, so reduce a copy where you still need the input. One condition holds for
@@ -285,10 +278,20 @@ guess = devlab.predict(
     "it waits forever",
 )
 
-# %% facts=["Q5"]
-HANG = """
+# %% facts=["Q5"] launch="2 said"
+import datetime
 import json
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
+
+os.environ["TORCH_FR_BUFFER_SIZE"] = "100"  # turns the flight recorder on
+dist.init_process_group("gloo")
+rank = dist.get_rank()
 
 done = __file__ + ".done"
 x = torch.ones(2)
@@ -299,7 +302,9 @@ both = dist.new_group(timeout=datetime.timedelta(seconds=1))  # the same two ran
 def recorded():
     "What the flight recorder of this process has: the last collectives, in order."
     entries = json.loads(c10d._dump_fr_trace_json())["entries"]
-    return [f"{entry['profiling_name']} {entry['input_sizes'][0]}" for entry in entries if entry["input_sizes"]]
+    return [
+        f"{entry['profiling_name']} {entry['input_sizes'][0]}" for entry in entries if entry["input_sizes"]
+    ]
 
 
 if rank == 0:
@@ -322,10 +327,9 @@ if hasattr(c10d, "_dump_fr_trace_json"):
 
 sys.stdout.flush()
 os._exit(0)  # the group is broken: exit without destroying it
-"""
-os.environ["TORCH_FR_BUFFER_SIZE"] = "100"
-said = devlab.launch(BEGIN + HANG, 2)
-del os.environ["TORCH_FR_BUFFER_SIZE"]
+
+# %% facts=["Q5"]
+print(*said, sep="")
 raised = "RuntimeError" in said[0]
 guess.was("it waits, and then raises an error" if raised else "it goes on with its own tensor")
 
@@ -412,8 +416,9 @@ guess = devlab.predict(
     "8 rows of both",
 )
 
-# %% facts=["Q7"]
-SHARD = """
+# %% facts=["Q7"] launch="2 said"
+import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
@@ -421,6 +426,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+dist.init_process_group("gloo")
+rank, world_size = dist.get_rank(), dist.get_world_size()
 mesh = init_device_mesh("cpu", (world_size,))  # the processes, in one row
 
 
@@ -450,10 +457,10 @@ print(f"   the norm of all gradients is {norm.full_tensor().item():.3f}")
 
 folder = __file__ + ".saved"
 states = get_state_dict(model, optimizer)
-dcp.save(dict(zip(("model", "optimizer"), states)), checkpoint_id=folder)
+dcp.save(dict(zip(("model", "optimizer"), states, strict=True)), checkpoint_id=folder)
 
 model, optimizer = new_training()
-held = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+held = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
 dcp.load(held, checkpoint_id=folder)  # fills the tensors in place
 set_state_dict(model, optimizer, model_state_dict=held["model"], optim_state_dict=held["optimizer"])
 print("   loaded as saved:", torch.equal(model[0].weight.to_local(), weight.to_local()))
@@ -466,8 +473,9 @@ parallelize_module(layers, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()
 held = tuple(layers[0].weight.to_local().shape)
 print("   within a layer: holds", held, "- the same result:", torch.allclose(layers(x), whole, atol=1e-6))
 dist.destroy_process_group()
-"""
-said = devlab.launch(BEGIN + SHARD, 2)
+
+# %% facts=["Q7"]
+print(*said, sep="")
 halves = said[0].partition("within")[0].count("(8, 8)")  # of values, gradient and momentum
 guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of the weight, 8 of its momentum"))
 

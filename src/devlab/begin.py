@@ -60,7 +60,15 @@ def _begin(device: torch.device, words: str, problem: str) -> None:
     head = f"devlab {__version__} · Python {sys.version.split()[0]} · torch {torch.__version__}"
     Note(f"{head} · {words}{problem}").show()
     explain_errors(device)
-    if device.type == "sim" and notebook_shell():
+    if shell := notebook_shell():
+        shell.register_magic_function(_launch, "cell", "launch")
+    if device.type == "sim" and shell:
         from devlab.sim import clock
 
         clock.real_waits()
+
+
+def _launch(line: str, cell: str) -> None:
+    from devlab.launching import launch_cell  # which imports what only programs of several ranks need
+
+    launch_cell(line, cell)

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from devlab.panel import notebook_shell
+
 LONGEST = 180  # seconds for a program: on a slow machine importing PyTorch takes many of them
 STARTING = 24  # seconds more where a process must import PyTorch first
 TURN = 0.05  # the most that counts between two looks at a group: the machine may stand still meanwhile
@@ -25,12 +27,13 @@ HERE = "127.0.0.1"
 FORKS = hasattr(os, "fork")
 
 
-def launch(program: str, world_size: int) -> list[str]:
+def launch(program: str, world_size: int, *, quiet: bool = False) -> list[str]:
     """Run a program's text in several processes; print and return what each has said, in the order of ranks.
 
     Each process finds in its environment what `torchrun` puts there: RANK, LOCAL_RANK, WORLD_SIZE, and the
-    address at which they meet. A process that has failed shows its error, and those that still run after
-    three minutes are ended.
+    address at which they meet. A process that has failed shows its error, which alone is printed when
+    `quiet`, and those that still run after three minutes are ended. In a notebook a cell that begins with
+    `%%launch 2` is such a program; with `%%launch 2 said` nothing is printed, and the list is named `said`.
 
     >>> said = launch("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])", 2)
     rank 0 of 2
@@ -58,8 +61,19 @@ def launch(program: str, world_size: int) -> list[str]:
             texts.append(said)
             # A process may die while it leaves its group, after its last line: no fault of the program.
             failed = status and ("Traceback" in errors or not said)
-            print(said + (errors if failed else ""), end="")
+            print(said * (not quiet) + (errors if failed else ""), end="")
     return texts
+
+
+def launch_cell(line: str, program: str) -> None:
+    """Run a notebook's cell that begins with `%%launch`, a number of ranks and perhaps a name."""
+    ranks, _, name = line.strip().partition(" ")
+    if not (ranks.isdigit() and int(ranks) and (not name or name.isidentifier())):
+        print("Write a number of ranks, %%launch 2, and perhaps a name for what they say, %%launch 2 said.")
+        return
+    said = launch(program, int(ranks), quiet=bool(name))
+    if name:
+        notebook_shell().user_ns[name] = said
 
 
 class Launcher:

@@ -107,6 +107,34 @@ def test_lines_are_short_enough_to_be_read_and_nothing_asks_about_news(page):
     assert page.get_by_text("notified about official Jupyter news").count() == 0
 
 
+def test_a_lesson_and_its_exercises_are_told_apart_by_their_tabs(page):
+    """Each tab shows its whole name, also those of the longest."""
+    for path in (
+        "notebooks/12_less_memory_less_time.ipynb",
+        "exercises/12_less_memory_less_time_exercises.ipynb",
+    ):
+        Notebook(page, path)
+    labels = page.locator("#jp-main-dock-panel .lm-TabBar-tabLabel", has_text="12_less_memory")
+    expect(labels).to_have_count(2)
+    for label in labels.all():
+        assert label.evaluate("one => one.scrollWidth <= one.clientWidth + 1"), label.inner_text()
+
+
+def test_a_program_for_several_ranks_is_highlighted(page):
+    """Its keywords have a colour of their own, as in any cell."""
+    notebook = Notebook(page, "notebooks/13_bigger_than_one_device.ipynb")
+    page.evaluate(
+        """async () => {
+            const content = window.jupyterapp.shell.currentWidget.content;
+            const is_program = cell => cell.model.sharedModel.source.startsWith('%%launch 2\\n');
+            await content.scrollToItem(content.widgets.findIndex(is_program), 'start');
+        }"""
+    )
+    line = notebook.cell("%%launch 2").locator(".cm-line", has_text="import torch.distributed as dist")
+    colours = line.locator("span").evaluate_all("all => all.map(one => getComputedStyle(one).color)")
+    assert len(set(colours)) > 1, colours
+
+
 # What the keys do in JupyterLab: cut, delete, insert above, go to another cell, change the kind of cell.
 KEYS = ["x", "d", "d", "a", "ArrowRight", "ArrowLeft", "m", "0", "0"]
 STATE = """() => {

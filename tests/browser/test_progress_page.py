@@ -1,6 +1,7 @@
 """The progress page where learners and teachers meet it: in JupyterLab, and as a file of its own."""
 
 import json
+import re
 
 import pytest
 from axe_core_python.base import AXE_SCRIPT
@@ -142,9 +143,19 @@ def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebo
     assert violations(page) == []
     keep(output, "progress_page_begin")
     output.get_by_role("link", name="notebooks/00_start_here.ipynb").click()
-    page.wait_for_function(
-        "() => window.jupyterapp.shell.currentWidget?.context?.path === 'notebooks/00_start_here.ipynb'"
-    )
+    opened = "path => window.jupyterapp.shell.currentWidget?.context?.path === path"
+    page.wait_for_function(opened, arg="notebooks/00_start_here.ipynb")
+
+
+def test_an_exercise_can_be_clicked(page, notebook):
+    """Its name leads to its task in the notebook of exercises."""
+    notebook.run("devlab.progress()")
+    output = notebook.output("devlab.progress()")
+    link = output.get_by_role("table", name="04 Transfers").get_by_role("link", name="returns_itself")
+    expect(link).to_have_attribute("href", re.compile("#cell-id=task_returns_itself$"))
+    link.click()
+    opened = "path => window.jupyterapp.shell.currentWidget?.context?.path === path"
+    page.wait_for_function(opened, arg="exercises/04_transfers_exercises.ipynb")
 
 
 def stands_alone(browser, saved, scheme: str) -> None:

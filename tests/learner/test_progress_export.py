@@ -66,7 +66,7 @@ class Cells(html.parser.HTMLParser):
 
     def handle_data(self, data):
         """Collect a cell's text but for its sign, which was read as words."""
-        if self.open and self.open[-1] in ("td", "th"):
+        if {"td", "th"} & set(self.open) and self.open[-1] in ("td", "th", "a"):
             self.rows[-1][-1] += data
         elif self.open and self.open[-1] == "caption":
             self.captions[-1] += data

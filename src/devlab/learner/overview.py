@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 from devlab import __version__
+from devlab.carried import notebook
 from devlab.checks.exercise import Lesson, lessons
 from devlab.checks.result import CHIPS, Outcome
 from devlab.learner.progress import HOW_TO_SAVE, Line, Standing, heading_of, is_simulated, label, load
@@ -34,7 +35,9 @@ def render(standing: Standing, alone: bool = False) -> str:
     lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
     notes = [escape(note) for note in (*standing.notes(), *([] if alone else [HOW_TO_SAVE]))]
     notes = "".join(f"<div>{note}</div>" for note in (_legend(standing.outcomes), *notes))
-    step = escape(standing.step) if alone else _link_notebooks(standing.step)
+    step = escape(standing.step)
+    if not alone:
+        step = " ".join(_link(word, word) for word in step.replace(",", " ,").split(" ")).replace(" ,", ",")
     return (
         '<div style="container-type:inline-size">'
         f"<div><strong>{standing.passed} of {standing.possible}</strong> exercises passed</div>"
@@ -62,7 +65,7 @@ def _lesson(standing: Standing, lesson: Lesson, alone: bool) -> str:
         '<summary style="cursor:pointer">'
         f'<strong style="display:inline-block;min-width:19em">{escape(heading_of(lesson))}</strong> '
         f'<span style="display:inline-block;min-width:8em">{standing.tally(lesson)}</span> '
-        f"{_signs(lines)}</summary>{_table(standing, lesson, lines)}</details>"
+        f"{_signs(lines)}</summary>{_table(standing, lesson, lines, alone)}</details>"
     )
 
 
@@ -84,10 +87,12 @@ def _legend(outcomes: list[Outcome]) -> str:
     )
 
 
-def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
+def _table(standing: Standing, lesson: Lesson, lines: list[Line], alone: bool) -> str:
+    path = "" if alone else notebook("exercises", lesson.id)
+    names = {line.name: _link(_breakable(line.name), path, f"#cell-id=task_{line.name}") for line in lines}
     rows = "".join(
         f'<tr style="background:none"><th scope="row" style="{NAME}">{line.outcome.html_sign} '
-        f"{_breakable(line.name)}</th>{_cells(line.on(device) for device in standing.devices)}"
+        f"{names[line.name]}</th>{_cells(line.on(device) for device in standing.devices)}"
         f'<td style="{LEFT}">{escape(line.remark)}</td></tr>'
         for line in lines
     )
@@ -133,17 +138,11 @@ def _cells(outcomes: Iterable[Outcome | None]) -> str:
     )
 
 
-def _link_notebooks(step: str) -> str:
-    """Return the step as HTML, with a link for each notebook that is found beside this notebook."""
-    words = []
-    for word in step.split(" "):
-        path = word.rstrip(",")
-        found = [place for place in (path, f"../{path}") if path.endswith(".ipynb") and Path(place).is_file()]
-        link = (
-            f'<a href="{escape(found[0])}">{escape(path)}</a>{word[len(path) :]}' if found else escape(word)
-        )
-        words.append(link)
-    return " ".join(words)
+def _link(words: str, path: str, cell: str = "") -> str:
+    """Return HTML as a link to a notebook, if that is found beside the notebook that runs."""
+    places = (path, f"../{path}") if path.endswith(".ipynb") else ()
+    found = next((place for place in places if Path(place).is_file()), "")
+    return f'<a href="{escape(found + cell)}">{words}</a>' if found else words
 
 
 # The columns of the table before those of the devices.
