@@ -11,7 +11,7 @@ from bank import ANSWERS, Answer, fault, load
 from devlab.checks import late_copies, trial
 from devlab.checks.exercise import find
 from devlab.checks.judge import judge
-from devlab.checks.late_copies import LateCopies, delayed
+from devlab.checks.late_copies import LateCopies, delay_copies
 from devlab.sim import clock
 
 PASSED_BY_LUCK = {
@@ -51,7 +51,7 @@ def test_luck_lets_a_wrong_answer_pass(fast_copies):
 @pytest.mark.parametrize(("exercise", "name"), PASSED_BY_LUCK.items())
 def test_late_copies_refuse_what_luck_lets_pass(fast_copies, monkeypatch, exercise, name):
     """With work in front of each copy, an answer that does not wait reads what was there before."""
-    monkeypatch.setattr(trial, "delayed", lambda devices: LateCopies())
+    monkeypatch.setattr(trial, "delay_copies", lambda devices: LateCopies())
     answer = answer_of(exercise, name)
     assert fault(answer, judge(find(exercise), answer.code)) is None
 
@@ -62,7 +62,7 @@ def test_late_copies_refuse_what_luck_lets_pass(fast_copies, monkeypatch, exerci
 )
 def test_an_answer_that_waits_passes(monkeypatch, exercise, name):
     """Who waits for the copy loses time alone."""
-    monkeypatch.setattr(trial, "delayed", lambda devices: LateCopies())
+    monkeypatch.setattr(trial, "delay_copies", lambda devices: LateCopies())
     assert judge(find(exercise), answer_of(exercise, name).code).passed
 
 
@@ -88,5 +88,5 @@ def test_only_copies_to_the_host_that_do_not_block_are_late(monkeypatch):
 
 def test_simulated_copies_are_late_without_it():
     """What is right for a real device would make the model's times other ones."""
-    assert isinstance(delayed([torch.device("cuda", 0)]), LateCopies)
-    assert not isinstance(delayed([torch.device("sim", 0), torch.device("cpu")]), LateCopies)
+    assert isinstance(delay_copies([torch.device("cuda", 0)]), LateCopies)
+    assert not isinstance(delay_copies([torch.device("sim", 0), torch.device("cpu")]), LateCopies)

@@ -148,7 +148,7 @@ def test_what_a_buffer_is_instead(kind, words):
 def test_a_copy_of_what_a_module_gives():
     """What forward gives comes as a copy on the CPU; where it is elsewhere than x, that is told."""
     made, x = built(3).to(SIM), torch.ones(3, device=SIM)
-    assert made.copied(x).equal(made(x).cpu())
+    assert made.copy_result(x).equal(made(x).cpu())
     made.trial.run = lambda *_, **__: x
     with pytest.raises(Mismatch, match="the sum is on sim:0, not cpu"):
-        made.copied(x.cpu(), "the sum")
+        made.copy_result(x.cpu(), "the sum")

@@ -232,7 +232,7 @@ DTYPES = (
 )
 
 
-def named(
+def name_slip(
     got: object,
     wanted: torch.Tensor,
     slips: Mapping[str, Slip],
@@ -244,8 +244,8 @@ def named(
     Shape and numbers decide, dtype and device do not. `within` is the tolerance, as in `expect.tensor`. A
     slip that gives what is wanted says nothing.
 
-    >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([3])})
-    >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([1])})
+    >>> name_slip(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([3])})
+    >>> name_slip(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([1])})
     Traceback (most recent call last):
     ...
     devlab.checks.expect.Mismatch: one was subtracted
@@ -263,12 +263,12 @@ def named(
             fail(words, expected, got)
 
 
-def lost_digits(got: object, wanted: torch.Tensor, x: torch.Tensor) -> None:
+def name_lost_digits(got: object, wanted: torch.Tensor, x: torch.Tensor) -> None:
     """Fail where `got` is x in the dtype of `wanted`, after x went through a third dtype; else do nothing.
 
     >>> x = torch.tensor([0.1], dtype=torch.float64)
-    >>> lost_digits(x, x, x)
-    >>> lost_digits(x.float().double(), x, x)
+    >>> name_lost_digits(x, x, x)
+    >>> name_lost_digits(x.float().double(), x, x)
     Traceback (most recent call last):
     ...
     devlab.checks.expect.Mismatch: digits were lost: the numbers were torch.float32 on the way
@@ -281,7 +281,7 @@ def lost_digits(got: object, wanted: torch.Tensor, x: torch.Tensor) -> None:
         if third not in (x.dtype, wanted.dtype)
     }
     way = f"{x.dtype} throughout" if wanted.dtype == x.dtype else f"from {x.dtype} to {wanted.dtype} at once"
-    named(got, wanted, mistaken, way, within=0.0)
+    name_slip(got, wanted, mistaken, way, within=0.0)
 
 
 def _convert_twice(x: torch.Tensor, third: torch.dtype, wanted: torch.Tensor) -> torch.Tensor:

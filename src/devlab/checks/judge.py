@@ -248,7 +248,7 @@ def judge(
     with preserve_state() as free, time_limits.watch_calls(speak):
         table = _judge_rows(exercise, answer, devices, seed, caller)
         if free and main_finding(table) is None:
-            _judge_once_more(exercise, answer, devices, seed, caller, table)
+            _judge_once_more(exercise, answer, devices, table[0])
     return _verdict(exercise, devices, table, notebook)
 
 
@@ -307,7 +307,8 @@ def judge_row(
 ) -> Finding:
     """Judge a row on a device. The other arguments are those of `judge`, which puts PyTorch's state back."""
     caller.row()
-    trial = _trial(exercise, answer, device, devices, seed, caller)
+    others = tuple(other for other in devices if other != device)
+    trial = Trial(answer, exercise.signature, device, others, seed, caller)
     fresh_defaults()
     try:
         row.judge(trial)
@@ -319,28 +320,20 @@ def judge_row(
     return Finding(Outcome.PASSED)
 
 
-def _judge_once_more(
-    exercise: Exercise,
-    answer: Callable,
-    devices: Sequence[torch.device],
-    seed: int,
-    caller: Caller,
-    table: list[list],
-) -> None:
+def _judge_once_more(exercise: Exercise, answer: Callable, devices: Sequence, found: list) -> None:
     """Judge an answer that passes once more, on one device, with unusual settings in force.
 
     An answer that puts a setting back to PyTorch's default, and not to what it was, shows it only here. What
-    it leaves changed goes into the table; its results do not, for they may follow a default, as most of
-    PyTorch's do. A few calls of the first row are judged, as more would take long: under all at once,
-    and under each alone where the answer cannot work under all.
+    it leaves changed goes into `found`, the first row's findings; its results do not, for they may follow a
+    default, as most of PyTorch's do. A few calls of that row are judged, as more would take long: under all
+    settings at once, and under each alone where the answer cannot work under all.
     """
-    row, found = exercise.rows[0], table[0]
-    place = next((place for place, one in enumerate(found) if one), None)
+    row, place = exercise.rows[0], next((place for place, one in enumerate(found) if one), None)
     if place is None or row.only == "cpu":  # what runs in processes of its own changes nothing here
         return
     others = tuple(one for one in devices if one != devices[place])
     for unusual in settings.unusual(devices[place], others):
-        trial = _trial(exercise, answer, devices[place], devices, seed, caller)
+        trial = Trial(answer, exercise.signature, devices[place], others)
         trial.unusual = unusual
         fresh_defaults()
         try:
@@ -354,18 +347,6 @@ def _judge_once_more(
             time_limits.disarm()
             continue
         return
-
-
-def _trial(
-    exercise: Exercise,
-    answer: Callable,
-    device: torch.device,
-    devices: Sequence[torch.device],
-    seed: int,
-    caller: Caller,
-) -> Trial:
-    others = tuple(other for other in devices if other != device)
-    return Trial(answer, exercise.signature, device, others, seed, caller)
 
 
 def _verdict(

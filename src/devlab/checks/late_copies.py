@@ -44,10 +44,10 @@ class LateCopies(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def delayed(devices: Iterable[torch.device]) -> contextlib.AbstractContextManager:
+def delay_copies(devices: Iterable[torch.device]) -> contextlib.AbstractContextManager:
     """Return a block with late copies where one of the devices is real; simulated copies are late anyway.
 
-    >>> with delayed([torch.device("cpu")]):
+    >>> with delay_copies([torch.device("cpu")]):
     ...     torch.ones(1).to("cpu", non_blocking=True)
     tensor([1.])
     """

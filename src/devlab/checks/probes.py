@@ -246,7 +246,7 @@ class Built:
                 "the same result as before",
             )
 
-    def copied(self, x: torch.Tensor, what: str = "the result") -> torch.Tensor:
+    def copy_result(self, x: torch.Tensor, what: str = "the result") -> torch.Tensor:
         """Expect of forward a tensor where x is, which `what` names, and return a copy of it on the CPU."""
         got = self(x)
         expect.kind(got, torch.Tensor, "a tensor", what)

@@ -9,7 +9,7 @@ import torch
 from devlab.checks import settings
 from devlab.checks.calls import AnswerRaised, Call, Snapshot, name_inputs, require_parameters, run
 from devlab.checks.expect import Mismatch, readable
-from devlab.checks.late_copies import delayed
+from devlab.checks.late_copies import delay_copies
 
 if TYPE_CHECKING:
     from devlab.watching.watch import Log
@@ -57,7 +57,7 @@ class Caller:
         try:
             with trial.unusual.in_force() if trial.unusual else NOTHING:
                 inside = settings.now() if trial.unusual else outside
-                with log or NOTHING, delayed((trial.device, *trial.others)):
+                with log or NOTHING, delay_copies((trial.device, *trial.others)):
                     result = run(function, call, args, {})
                 left = settings.changes(inside)
         finally:

@@ -22,31 +22,31 @@ BUILT_FOR_CUDA = {"names": (), "built": True}
 BUILT_FOR_MPS = {"names": (), "built": False, "idle": "mps"}
 
 
-def answered(trial, machine: dict) -> torch.device:
+def ask_for_device(trial, machine: dict) -> torch.device:
     """Call the answer on a pretended machine, expect a torch.device of it, and return that."""
-    got = called_on(trial, machine)
+    got = call_on(trial, machine)
     if got is None:
         with aside(trial):
-            elsewhere = called_on(trial, NOTHING if machine["names"] or "other" in machine else GPU)
+            elsewhere = call_on(trial, NOTHING if machine["names"] or "other" in machine else GPU)
         if elsewhere is not None:
             expect.fail(f"{trial.situation} the answer is None", "a torch.device on every machine", "None")
     expect.kind(got, torch.device, "a torch.device", "the answer")
     return got
 
 
-def called_on(trial, machine: dict) -> object:
+def call_on(trial, machine: dict) -> object:
     with pretend.machine(trial, **machine):
         return trial.call()
 
 
 def expect_kind(trial, machine: dict, situation: str, wanted: str) -> None:
     """Expect a kind of device; an index may be missing, but must be of a device that is there."""
-    got = answered(trial, machine)
+    got = ask_for_device(trial, machine)
     if got.type == wanted and (got.index or 0) < max(len(machine["names"]), 1):
         return
     if got.type != wanted:
         with aside(trial):  # on machines that have nothing in common
-            others = [called_on(trial, other) for other in (NOTHING, MAC, GPU, INTEL)]
+            others = [call_on(trial, other) for other in (NOTHING, MAC, GPU, INTEL)]
         if all(isinstance(other, torch.device) and other.type == got.type for other in others):
             said = f"the answer is {got} on every machine, as if it were decided once or not asked at all"
             asked = f"{wanted} here; questions such as `torch.cuda.is_available()` need their parentheses"
@@ -56,7 +56,7 @@ def expect_kind(trial, machine: dict, situation: str, wanted: str) -> None:
 
 def expect_now(trial, machine: dict, wanted: str) -> None:
     """Expect a kind of device after calls on other machines, whose answers must not have been kept."""
-    got = answered(trial, machine)
+    got = ask_for_device(trial, machine)
     here = "nothing but the CPU" if wanted == "cpu" else wanted
     said = f"{here} is available now (pretended), and the answer is {got}, as at an earlier call"
     expect.that(got.type == wanted, said, f"{wanted}, asked at every call", got)

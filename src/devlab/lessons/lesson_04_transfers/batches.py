@@ -95,7 +95,7 @@ def _expect_pairs(trial, got: list, inputs: torch.Tensor, labels: torch.Tensor, 
         expect.fail(f"{came} came", f"all {len(wanted)} minibatches", times(len(got), "minibatch"))
     for place, (batch, pair) in enumerate(zip(got, wanted, strict=False)):
         swapped = {"inputs and labels have changed places": pair[1]}
-        expect.named(batch[0], pair[0], swapped, "(inputs, labels)")
+        expect.name_slip(batch[0], pair[0], swapped, "(inputs, labels)")
         for tensor, right, name in zip(batch, pair, ("the input tensor", "the label tensor"), strict=True):
             if isinstance(tensor, torch.Tensor) and tensor.device != trial.device:
                 headline = f"{name} {'stayed' if tensor.is_cpu else 'is'} on {tensor.device}"

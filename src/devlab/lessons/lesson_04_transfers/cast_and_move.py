@@ -36,9 +36,9 @@ def _expect_cast(got: object, x: torch.Tensor, device: torch.device, dtype: torc
     held = x.cpu()
     wanted = held.to(dtype)
     if held.numel():
-        expect.named(got, wanted, {READ_ANEW: lambda: held.contiguous().view(dtype)}, "the same numbers")
+        expect.name_slip(got, wanted, {READ_ANEW: lambda: held.contiguous().view(dtype)}, "the same numbers")
     if isinstance(got, torch.Tensor) and not got.is_meta and got.shape == wanted.shape:
-        expect.lost_digits(got, wanted, x)
+        expect.name_lost_digits(got, wanted, x)
     expect.tensor(got, wanted, device)
 
 

@@ -25,8 +25,8 @@ EARLY = "the result is all zeros, as memory is before a transfer arrives: it was
 def _expect_fetched(got: object, x: torch.Tensor, what: str = "the result", within: float | None = None):
     wanted = x.cpu()
     if x.numel():
-        expect.named(got, wanted, {EARLY: 0 * wanted}, "x's values", within)
-        expect.lost_digits(got, wanted, x)
+        expect.name_slip(got, wanted, {EARLY: 0 * wanted}, "x's values", within)
+        expect.name_lost_digits(got, wanted, x)
     expect.tensor(got, wanted, CPU, what, within)
 
 

@@ -92,8 +92,8 @@ def encoding_keeps_dtype(t):
     # Sums of at least 2, so that good answers differ by one rounding, not by cancelled digits.
     plain = t.randn(2, 5, 4, seed=t.seeds[0]).abs() + 3
     # What is added, right or wrong, is asked in another row; here it must be the same for every dtype.
-    result = made.copied(plain)
-    known = result.shape == plain.shape and expect.is_alike(made.copied(plain + 1), result + 1, CLOSE)
+    result = made.copy_result(plain)
+    known = result.shape == plain.shape and expect.is_alike(made.copy_result(plain + 1), result + 1, CLOSE)
     added = result.double() - plain.cpu() if known else 0.0
     inputs = [plain.to(dtype) for dtype in cases.floats(t.device)]
     # The table may have float32's digits. x has its own, and so many only float64 holds.

@@ -31,7 +31,7 @@ def expect_moves(made: Built, name: str, x: torch.Tensor, what: str) -> None:
     """
     home, elsewhere = x.device, made.trial.other()
     made.to(home).require_on(home, name)
-    before = made.copied(x, what)
+    before = made.copy_result(x, what)
     for device in (elsewhere, home):
         made.to(device).require_on(device, name)
         expect.tensor(made(x.to(device)), before, device, f"{what} after a move")

@@ -21,8 +21,8 @@ ALONE = "with scale 0 the noise came back alone, and not x"
 
 def _expect_unchanged(trial, x: torch.Tensor, within: float | None = None) -> None:
     got, wanted = trial.call(x, 0.0), x.cpu()
-    expect.named(got, wanted, {ALONE: torch.zeros_like(wanted)}, "the values of x", within)
-    expect.lost_digits(got, wanted, x)
+    expect.name_slip(got, wanted, {ALONE: torch.zeros_like(wanted)}, "the values of x", within)
+    expect.name_lost_digits(got, wanted, x)
     formed = isinstance(got, torch.Tensor) and not got.is_meta
     if formed and (got.shape, got.dtype) == (x.shape, x.dtype) and not expect.is_alike(got, wanted):
         off = (got.detach().cpu() - wanted).abs().max().item()

@@ -76,10 +76,10 @@ def turned(trial) -> list[numpy.ndarray]:
     return [a[0, ::-1], a[::-1], a[:, ::-1], a.T[1:, ::-2], fresh(5, seed=0, dtype="int64")[::-1]]
 
 
-def changed(array: numpy.ndarray) -> numpy.ndarray:
+def change_each(array: numpy.ndarray) -> numpy.ndarray:
     """Return a copy in which every element is another one.
 
-    >>> changed(numpy.array([True, False])).tolist()
+    >>> change_each(numpy.array([True, False])).tolist()
     [False, True]
     """
     return ~array if array.dtype == bool else array + array.dtype.type(1)
@@ -103,12 +103,12 @@ def see_tensor(t, a: numpy.ndarray, why: str, shared: bool) -> Iterator[Seen | t
     own = "the array's own memory"
     memories = (own, "other memory") if shared else ("memory of its own", own)
     if a.flags.writeable:
-        a[...] = changed(a)
+        a[...] = change_each(a)
         said = "is a copy, and does not show" if shared else "shares its memory, and shows"
         same = torch.equal(got, tensor_of(a) if shared else before)
         yield must(same, f"{why}: the tensor {said} a change in the array", *memories)
     held = tensor_of(a)
-    got.copy_(tensor_of(changed(a)))
+    got.copy_(tensor_of(change_each(a)))
     said = "a change in the tensor does not show in the array"
     said = said if shared else "the tensor shares its memory, and a change in it shows in the array"
     yield must(torch.equal(tensor_of(a), got if shared else held), f"{why}: {said}", *memories)
