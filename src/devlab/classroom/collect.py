@@ -97,12 +97,14 @@ class Collection:
             lines += [f"  {one.student or '(nobody known)'}, {one.path}: {one.problem}" for one in bad]
         return "\n".join([*(printable(line)[:HEAD] for line in lines), *self.set_aside()])
 
-    def set_aside(self) -> list[str]:
-        """Return lines that name the files set aside, none where there are none."""
+    def set_aside(self, most: int | None = None) -> list[str]:
+        """Return lines that name the files set aside, or the first of them, none where there are none."""
         lines = [f"{_count(self.ignored, 'file')} beside the notebooks:"] if self.ignored else []
-        return [
-            printable(line)[:HEAD] for line in (*lines, *(f"  {path}: {why}" for path, why in self.ignored))
-        ]
+        lines += [f"  {path}: {why}" for path, why in self.ignored[:most]]
+        lines += (
+            ["  and more: `devlab collect` lists all"] if self.ignored[most or len(self.ignored) :] else []
+        )
+        return [printable(line)[:HEAD] for line in lines]
 
 
 def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collection:
