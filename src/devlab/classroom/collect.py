@@ -1,6 +1,7 @@
 """Collects what students handed in, as a learning platform exports it, and loses nothing."""
 
 import csv
+import functools
 import hashlib
 import json
 import platform
@@ -239,12 +240,15 @@ def _compare_versions(notebook: dict) -> list[str]:
         if "devlab.start" in cell["source"] and cell.get("outputs"):
             shown = STARTED.search(json.dumps(cell["outputs"], ensure_ascii=False))
             there |= zip(("devlab", "Python", "torch"), shown.groups(), strict=True) if shown else ()
-    here = {"devlab": __version__, "Python": platform.python_version(), "torch": version("torch")}
+    here = {"devlab": __version__, "Python": platform.python_version(), "torch": _version_of("torch")}
     other = [name for name, its in there.items() if its.split(".")[:2] != here[name].split(".")[:2]]
     theirs, ours = (
         " and ".join(f"{name} {which[name]}" for name in sorted(other)) for which in (there, here)
     )
     return [f"made with {theirs}, graded with {ours}"] if other else []
+
+
+_version_of = functools.cache(version)  # looked up once, and not for each notebook
 
 
 def _few_letters(text: str) -> str:
