@@ -299,6 +299,9 @@ def test_what_a_student_gave_is_never_lost(tmp_path):
         "dora": "the folder is empty",
     }
     assert [Path(path).name for path, _ in collection.ignored] == ["notes.txt", "list.csv"]
+    assert len(collection.set_aside()) == len(collection.set_aside(2)) == 3
+    assert collection.set_aside(1)[2:] == ["  and more: `devlab collect` lists all"]
+    assert collecting.Collection([], []).set_aside(1) == []
 
 
 def test_a_file_that_cannot_be_read_is_no_stray(tmp_path, monkeypatch):

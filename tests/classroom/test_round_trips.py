@@ -1,8 +1,8 @@
 """What goes back to Moodle and Canvas: pages and marks are found again by the platforms' own rules.
 
-The rules are those of their sources: `assignfeedback_file_zip_importer` and
-`assignfeedback_offline_grade_importer` of Moodle 4.5, and `infer_comment_context_from_filename` and
-`GradebookImporter` of Canvas, as of 2025. Neither platform was at hand.
+The rules are those of their sources: `assignfeedback_file_zip_importer` (from 4.1 on) and
+`assignfeedback_offline_grade_importer` of Moodle, and `infer_comment_context_from_filename` and
+`GradebookImporter` of Canvas. Neither platform was at hand.
 """
 
 import csv

@@ -1,6 +1,7 @@
 """Collects what students handed in, as a learning platform exports it, and loses nothing."""
 
 import csv
+import functools
 import hashlib
 import json
 import platform
@@ -97,12 +98,14 @@ class Collection:
             lines += [f"  {one.student or '(nobody known)'}, {one.path}: {one.problem}" for one in bad]
         return "\n".join([*(printable(line)[:HEAD] for line in lines), *self.set_aside()])
 
-    def set_aside(self) -> list[str]:
-        """Return lines that name the files set aside, none where there are none."""
+    def set_aside(self, most: int | None = None) -> list[str]:
+        """Return lines that name the files set aside, or the first of them, none where there are none."""
         lines = [f"{_count(self.ignored, 'file')} beside the notebooks:"] if self.ignored else []
-        return [
-            printable(line)[:HEAD] for line in (*lines, *(f"  {path}: {why}" for path, why in self.ignored))
-        ]
+        lines += [f"  {path}: {why}" for path, why in self.ignored[:most]]
+        lines += (
+            ["  and more: `devlab collect` lists all"] if self.ignored[most or len(self.ignored) :] else []
+        )
+        return [printable(line)[:HEAD] for line in lines]
 
 
 def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collection:
@@ -237,12 +240,15 @@ def _compare_versions(notebook: dict) -> list[str]:
         if "devlab.start" in cell["source"] and cell.get("outputs"):
             shown = STARTED.search(json.dumps(cell["outputs"], ensure_ascii=False))
             there |= zip(("devlab", "Python", "torch"), shown.groups(), strict=True) if shown else ()
-    here = {"devlab": __version__, "Python": platform.python_version(), "torch": version("torch")}
+    here = {"devlab": __version__, "Python": platform.python_version(), "torch": _version_of("torch")}
     other = [name for name, its in there.items() if its.split(".")[:2] != here[name].split(".")[:2]]
     theirs, ours = (
         " and ".join(f"{name} {which[name]}" for name in sorted(other)) for which in (there, here)
     )
     return [f"made with {theirs}, graded with {ours}"] if other else []
+
+
+_version_of = functools.cache(version)  # looked up once, and not for each notebook
 
 
 def _few_letters(text: str) -> str:

@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = take_shard(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
-    print(*found.set_aside(), sep="\n", end="\n" * bool(found.ignored))
+    for text in found.set_aside(FEW):
+        print(text)
     limits = Limits(arguments.seconds, arguments.memory)
     before = grade.find_finished(out)
     waiting = [one for one in found.gradable if grade.key(one) not in before]
@@ -109,6 +110,7 @@ def line(one: Record) -> str:
     return f"{marks}  ({notes})" if notes else marks
 
 
+FEW = 50  # files beside notebooks that are named, since a student may hand in a thousand
 OPEN = "level 1: a submission could read and change all that you can, and use the network"
 ODD = ("timeout", "killed", "memory", *UNJUDGED)
 
