@@ -13,7 +13,7 @@ import torch
 from devlab.explaining import report as kinds
 from devlab.explaining.culprit import inside, operands
 from devlab.explaining.edit import Edit, Text, block_of, changed
-from devlab.explaining.flow import FACTORIES, LIKE, MOVERS, device_of, keyword
+from devlab.explaining.flow import FACTORIES, LIKE, MOVERS, device_of, devices_of, dtype_of, keyword, moved_to
 from devlab.explaining.frames import FUNCTIONS, MISSING, Scope, called_name, own_nodes, parameters, source_of
 from devlab.explaining.report import Problem
 from devlab.explaining.told import told
@@ -27,6 +27,7 @@ PRIOR_COST = {
     "return": (33, 5), "each definition": (34, 4), "unpacked": (35, 4), "state": (34, 2), "cpu": (35, 5),
     "copy": (35, 5), "numpy": (34, 5), "pin": (37, 4), "move model": (38, 3), "move model away": (38, 9),
     "use": (32, 6), "line before": (33, 6), "each use": (33, 7), "all uses": (34, 7), "dtype": (41, 5),
+    "widened": (43, 23),
     "operator": (40, 5), "workers": (60, 8), "to_empty": (16, 20), "autocast": (10, 1),
 }  # fmt: skip
 _AT_USE = (kinds.MISMATCH, kinds.INDEX, kinds.HOST_ONLY, kinds.GENERATOR, kinds.META)
@@ -44,16 +45,8 @@ _NO_TENSOR += (types.FunctionType, types.MethodType)
 _LOGITS = {"binary_cross_entropy": "binary_cross_entropy_with_logits", "BCELoss": "BCEWithLogitsLoss"}
 _BEGIN = "lambda m: m.reset_parameters() if hasattr(m, 'reset_parameters') else None"
 _LITERALS = {ast.List: "List", ast.ListComp: "List", ast.Dict: "Dict", ast.DictComp: "Dict"}
-_EXPRESSIONS = (
-    ast.Name,
-    ast.Attribute,
-    ast.Subscript,
-    ast.Call,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.List,
-    ast.ListComp,
-)
+_EXPRESSIONS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp)
+_EXPRESSIONS += (ast.Compare, ast.List, ast.ListComp)
 _Ref = tuple[str, str]
 
 
@@ -105,7 +98,9 @@ class _Finder:
         self.scopes = [scope for scope in scopes if scope.mine and scope.source is not None]
         self.problem, self.kind, self.found = problem, problem.kind, []
         self.live = {scope.node: scope for scope in self.scopes}
-        seen = [operand.device for scope in reversed(scopes) for operand in operands(scope)]
+        met = [operand for scope in reversed(scopes) for operand in operands(scope)]
+        self.narrow = {o.tensor.dtype for o in met if o.tensor is not None} & {torch.float16, torch.bfloat16}
+        seen = [operand.device for operand in met]
         seen += [*problem.devices]
         values = [(n, v, s) for s in self.scopes for n, v in s.values.items()]
         seen += [v for n, v, s in values if n in s.parameters() or isinstance(v, torch.device)]
@@ -218,8 +213,9 @@ class _Finder:
                 for way, more in _ways_to_numpy(code, node, value):
                     self.add("numpy", node, (*span, way), extra=deep + more)
             elif kind in _DTYPES and tensor:
-                for way, more in self._dtypes(scope, node):
-                    self.add("dtype", node, (*span, code + way), extra=deep + more)
+                for dtype, way, more in self._dtypes(scope, node):
+                    wider = _is_wider(dtype, dtype_of(node, scope))
+                    self.add("widened" if wider else "dtype", node, (*span, code + way), extra=deep + more)
             elif kind == kinds.HOST_ONLY and tensor:
                 self.add("cpu", node, (*span, f"{code}.cpu()"), extra=deep)
             elif kind == kinds.STRIDES:
@@ -248,7 +244,7 @@ class _Finder:
             if self.kind in _DTYPES:
                 add("dtype", f"{name}.float()")
                 continue
-            held = {str(t.device) for t in itertools.chain(value.parameters(), value.buffers())}
+            held = devices_of(value)
             add("move model" if held & {"cpu", "meta"} else "move model away", f"{name}.to(¤)")
             if "meta" in held:
                 if _can_begin(value):
@@ -257,17 +253,18 @@ class _Finder:
                     if isinstance(state, dict) and value.state_dict().keys() <= state.keys():
                         add("assign", f"{name}.load_state_dict({other}, assign=True)")
 
-    def _dtypes(self, scope: Scope, node: ast.AST) -> Iterator[tuple[str, float]]:
+    def _dtypes(self, scope: Scope, node: ast.AST) -> Iterator[tuple[torch.dtype, str, float]]:
         function = scope.evaluate(scope.failing.func) if isinstance(scope.failing, ast.Call) else None
         if isinstance(function, torch.nn.Module) and device_of(function):
-            yield f".to(next({self.text.of(scope.failing.func)}.parameters()).dtype)", 0
+            way = f".to(next({self.text.of(scope.failing.func)}.parameters()).dtype)"
+            yield next(function.parameters()).dtype, way, 0
         for other in operands(scope):
             named = (
                 isinstance(other.node, ast.Name | ast.Attribute) and other.node in self.text.source.parents
             )
             if named and other.tensor is not None and other.node is not node and not other.suffix:
-                yield f".to({self.text.of(other.node)}.dtype)", 1
-        yield from ((".float()", 2), (".long()", 3), (".bool()", 5))
+                yield other.tensor.dtype, f".to({self.text.of(other.node)}.dtype)", 1
+        yield from ((torch.float32, ".float()", 2), (torch.int64, ".long()", 3), (torch.bool, ".bool()", 5))
 
     def at(self, node: ast.AST) -> None:
         """Find changes at any place of a file: where tensors and modules are made, moved, kept, handed on."""
@@ -372,6 +369,7 @@ class _Finder:
         if name in FACTORIES and name not in ("from_numpy", "Generator"):
             ways += [(-11, text.with_argument(node, "dtype", "torch.float32"))]
             ways += [(-8, text.with_argument(node, "dtype", "torch.long"))]
+            ways += [(-11, text.with_argument(node, "dtype", str(dtype))) for dtype in self.narrow]
         if name in ("double", "half", "bfloat16") and receiver:
             ways += [(-17, (*span, receiver))]
         if name == "astype" and node.args:
@@ -398,6 +396,10 @@ class _Finder:
             "but": device_named(value) if isinstance(value, torch.Tensor) else "",
             "own": text.of(target),
         }
+        told = scope is not None and isinstance(node.value, ast.Call) and moved_to(node.value, scope)
+        split = isinstance(value, torch.nn.Module) and len(devices_of(value) - {"cpu", "meta"}) > 1
+        if told or split:
+            return  # the move itself is to be changed; a model spread over devices is meant to be
         if isinstance(value, torch.nn.Module | torch.Tensor) or (value is MISSING and made):
             self.add("definition", node, (*span, f"{code}.to(¤)"), extra=7 * (scope is None), **where)
         elif isinstance(value, list | tuple | dict):
@@ -418,27 +420,10 @@ class _Finder:
                 self.add("container", node, (*text.span(node.value), new), extra=3 * place)
             return
 
-        def registered(one: ast.stmt, name: str, more: str = "") -> Edit:
-            return (*text.span(one), f'self.register_buffer("{name}", {text.of(one.value)}{more})')
-
-        self.add("register", node, registered(node, target.attr))
-        if getattr(function, "name", "") == "__init__":
-            self.add("register", node, registered(node, target.attr, ", persistent=False"), extra=0.5)
-            for other in function.body:
-                also = other.targets[0] if isinstance(other, ast.Assign) else None
-                if (
-                    other is not node
-                    and _is_own(also, ast.Store)
-                    and self._stray(also)
-                    and self._stray(target)
-                ):
-                    edits = (registered(node, target.attr), registered(other, also.attr))
-                    self.add("register", node, *edits, extra=-1)
-
-    def _stray(self, target: ast.Attribute) -> bool:
-        owners = (scope.values.get("self") for scope in self.scopes)
-        found = (getattr(owner, "__dict__", {}).get(target.attr) for owner in owners)
-        return any(isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in found)
+        for place, more in enumerate(("", ", persistent=False")):
+            if not place or getattr(function, "name", "") == "__init__":
+                edit = (*text.span(node), f'self.register_buffer("{target.attr}", {value}{more})')
+                self.add("register", node, edit, extra=place / 2)
 
     def _loop(self, node: ast.For) -> None:
         """Bring over what a loop draws, at the head of its body."""
@@ -477,6 +462,11 @@ class _Finder:
         for far, other in enumerate(block[place + 1 :]):
             if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(other)):
                 self.add("move again", node, self.text.after(other, line), extra=far)
+
+
+def _is_wider(new: torch.dtype, old: torch.dtype | None) -> bool:
+    floats = old is not None and old.is_floating_point and new.is_floating_point
+    return floats and new.itemsize > old.itemsize
 
 
 def _can_begin(module: torch.nn.Module) -> bool:

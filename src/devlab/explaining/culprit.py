@@ -1,6 +1,7 @@
 """Which tensors met in the operation that failed, which of them is to blame, and the name of the culprit."""
 
 import ast
+import re
 from dataclasses import dataclass
 
 import torch
@@ -196,14 +197,8 @@ def nearest_mine(scopes: list[Scope]) -> Scope | None:
 
 
 _SUSPICION = {MADE: 6, MOVED: 6, NUMPY: 6, LOADED: 5, BATCH: 3, ARGUMENT: 2, COMPUTED: 1.5, UNKNOWN: 2}
-_HELD = {
-    reach.ATTRIBUTE: 5.5,
-    reach.ITEM: 5,
-    reach.STATE: 5,
-    CACHE: 6.5,
-    reach.PARAMETER: 1,
-    reach.BUFFER: 1.2,
-}
+_HELD = {reach.ATTRIBUTE: 5.5, reach.ITEM: 5, reach.STATE: 5, CACHE: 6.5}
+_HELD |= {reach.PARAMETER: 1, reach.BUFFER: 1.2}
 
 
 def suspicion(operand: Operand, accelerated: bool) -> float:
@@ -229,17 +224,14 @@ def _librarys_own(story: Story) -> bool:
     return not given and not story.registered
 
 
-def culprit(found: list[Operand], problem: Problem) -> Operand | None:
+def culprit(found: list[Operand]) -> Operand | None:
     """Return the operand most likely in the wrong place, each followed to where it came from."""
     located = [operand for operand in found if operand.device]
     if len({operand.device for operand in located}) < 2:
         return None
     accelerated = any(operand.device != "cpu" for operand in located)
-    told: dict[str, Operand] = {}
     for operand in located:
-        if operand.story is None:
-            operand.story = follow(operand.node, operand.scope, operand.device)
-        told.setdefault(operand.device, operand)
+        operand.story = operand.story or follow(operand.node, operand.scope, operand.device)
     last = {id(operand): place for place, operand in enumerate(located)}
     suspects = [operand for operand in located if not _free_scalar(operand)]
     if len({operand.device for operand in suspects}) < 2:
@@ -291,9 +283,7 @@ _LONGEST = 70
 
 def identify(operand: Operand, scopes: list[Scope]) -> None:
     """Give an operand its story and the name that the learner knows it by."""
-    if operand.story is None:
-        operand.story = follow(operand.node, operand.scope, operand.device)
-    story = operand.story
+    operand.story = story = operand.story or follow(operand.node, operand.scope, operand.device)
     is_registered = story.registered
     hops = [hop for hop in story.trail if hop.scope.mine]
     if operand.tensor is not None and (is_registered or not hops):
@@ -385,8 +375,7 @@ def held(operand: Operand) -> str:
     if kind == reach.PARAMETER:
         return f"parameter {story.attr!r} of {owner}"
     if kind == reach.BUFFER:
-        anew = f", given a new tensor at {story.write_scope.where(story.write.line)}" if story.write else ""
-        return f"registered buffer {story.attr!r} of {owner}{anew}"
+        return f"registered buffer {story.attr!r} of {owner}"
     if kind == reach.ATTRIBUTE:
         value = vars(story.owner).get(story.attr) if hasattr(story.owner, "__dict__") else None
         inside = f"in the {type(value).__name__} " if isinstance(value, list | tuple | dict) else ""
@@ -404,33 +393,33 @@ def held(operand: Operand) -> str:
     return "an element of a list or dict" if kind == reach.ITEM and story.end not in (BATCH,) else ""
 
 
+_ENDINGS = {
+    MADE: "made {place} by {text}{why}",
+    NUMPY: "made from NumPy {place} by {text}, and so on the CPU",
+    MOVED: "put on {device} {place} by {text}",
+    LOADED: "loaded {place} by {text}",
+    COMPUTED: "computed {place} by {text}",
+    ARGUMENT: "an argument of {name}",
+    BATCH: "an element of {text}, {where}",
+}
+_LOADER = re.compile(r"load|batch|data|next\(|train|test", re.IGNORECASE)
+
+
 def ending(story: Story) -> str:
     """Return in words what made a tensor, and at which line."""
     scope, node = story.scope, story.node
-    if scope is None or node is None or story.registered:
+    theirs = story.end in (COMPUTED, BATCH) and scope is not None and not scope.mine
+    if scope is None or node is None or story.registered or theirs:
         return ""
-    where = scope.where(story.line)
-    inside = f"in {scope.name}, " if scope.name != "<module>" else ""
-    text = scope.text(node)
+    text, where = scope.text(node), scope.where(story.line)
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    if story.end == BATCH and _LOADER.search(text):
+        return f"part of the batch from {text}, {where}"
     now = flow.infer(node, scope) if story.end in (MADE, MOVED, COMPUTED) else ""
     if now and story.held and not flow.same(now, story.device):  # the line ran before, with other values
         text += f" in an earlier call, for now that would be on {now}"
-    if story.end == MADE:
-        explicit = flow.device_argument(node, scope)[0] is not None
-        why = "" if explicit or story.device != "cpu" else ", which stays on the CPU unless told a device"
-        return f"made {inside or 'at '}{where} by {text}{why}"
-    if story.end == NUMPY:
-        return f"made from NumPy {inside or 'at '}{where} by {text}, and so on the CPU"
-    if story.end == MOVED:
-        return f"put on {story.device} {inside or 'at '}{where} by {text}"
-    if story.end == LOADED:
-        return f"loaded {inside or 'at '}{where} by {text}"
-    if story.end == BATCH:
-        loader = any(word in text.lower() for word in ("load", "batch", "data", "next(", "train", "test"))
-        return f"part of the batch from {text}, {where}" if loader else f"an element of {text}, {where}"
-    if story.end == ARGUMENT:
-        return f"an argument of {scope.name}"
-    if story.end == COMPUTED and isinstance(node, ast.AST) and scope.mine:
-        return f"computed {inside or 'at '}{where} by {text}"
-    return ""
+    explicit = story.end != MADE or flow.device_argument(node, scope)[0] is not None
+    why = "" if explicit or story.device != "cpu" else ", which stays on the CPU unless told a device"
+    place = f"in {scope.name}, {where}" if scope.name != "<module>" else f"at {where}"
+    words = {"place": place, "text": text, "why": why, "where": where}
+    return _ENDINGS.get(story.end, "").format(device=story.device, name=scope.name, **words)

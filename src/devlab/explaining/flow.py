@@ -157,6 +157,11 @@ def device_of(module: torch.nn.Module) -> str:
     return "" if first is None else str(first.device)
 
 
+def devices_of(module: torch.nn.Module) -> set[str]:
+    """Return the devices of everything that a module registered."""
+    return {str(tensor.device) for tensor in [*module.parameters(), *module.buffers()]}
+
+
 def _common(holder: list | tuple | dict) -> str:
     """The device of a container's tensors, if all are on one."""
     items = list(holder.values() if isinstance(holder, dict) else holder)[:1000]

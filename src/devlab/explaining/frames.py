@@ -422,8 +422,6 @@ def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
         place -= 1
     function = caller.evaluate(call.func)
     if isinstance(function, functools.partial):
-        if name in function.keywords or place < len(function.args):
-            return _fixed_by_partial(call, name, place, caller)
         place -= len(function.args)
     return (call.args[place], caller) if 0 <= place < len(call.args) else None
 
@@ -438,18 +436,6 @@ def handed_on(scope: Scope, name: str) -> bool:
     if not isinstance(values[0], torch.nn.Sequential) or name not in scope.parameters():
         return False
     return len(values[0]) > 0 and values[1] is not values[0][0]
-
-
-def _fixed_by_partial(call: ast.Call, name: str, place: int, caller: Scope) -> tuple | None:
-    """Find the argument that a `functools.partial` fixed when it was made."""
-    write = caller.write_before(ast.unparse(call.func), caller.line)
-    made = write.value if write is not None and isinstance(write.value, ast.Call) else None
-    if made is None:
-        return None
-    given = [keyword.value for keyword in made.keywords if keyword.arg == name] or made.args[
-        place + 1 : place + 2
-    ]
-    return (given[0], caller) if given else None
 
 
 def _passed_as(value: object, caller: Scope, call: ast.Call) -> tuple[ast.expr, Scope] | None:

@@ -21,7 +21,7 @@ from devlab.explaining.culprit import (
     raises,
     written,
 )
-from devlab.explaining.flow import dtype_of
+from devlab.explaining.flow import devices_of, dtype_of
 from devlab.explaining.frames import Scope, argument_for
 from devlab.explaining.reach import CLOSURE, Path, Step, find_all
 from devlab.explaining.report import Explanation, Met, Problem
@@ -86,7 +86,7 @@ def home_of(wrong: Operand, found: list[Operand]) -> str:
 def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """Fill a report about an error in which two devices met."""
     found = find_meeting(scopes, problem)
-    wrong = culprit(found, problem)
+    wrong = culprit(found)
     for operand in found:
         if operand.device:
             identify(operand, scopes)
@@ -94,24 +94,20 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
         show_operands(report, found, None)
         return
     home = home_of(wrong, found)
-    index = _index(found, wrong, problem)
+    index, table = _index(found, wrong, problem), wrong
     if index is not None:
-        show_operands(report, found, index)
-        _index_to_cpu(report, index, wrong, home)
-        return
+        wrong, home = index, "cpu"
     report.known, report.culprit, report.origin = True, wrong.name, origin(wrong)
     report.aliases = aliases(wrong)
-    report.headline = f"{wrong.name} is on {wrong.device}, and the operation needs it on {home}"
-    anew = wrong.story.held == reach.BUFFER and wrong.story.write is not None
     path = wrong.story.path
     by_path = path is not None and path.steps and not path.of_optimizer
-    registered = wrong.registered or by_path
-    finding = stayed_behind(wrong, scopes, home) if registered and not anew else None
+    finding = stayed_behind(wrong, scopes, home) if index is None and (wrong.registered or by_path) else None
     if finding is not None:
         report.culprit, report.origin = finding
-        if wrong.name not in (finding.name, ""):
-            report.aliases = [wrong.name]
-        report.headline = f"{finding.name} is on {wrong.device}, and the operation needs it on {home}"
+        report.aliases = [wrong.name] if wrong.name not in (finding.name, "") else report.aliases
+    report.headline = f"{report.culprit} is on {wrong.device}, and the operation needs it on {home}"
+    if index is not None:
+        report.headline = f"{index.name} is on {index.device} and indexes {table.name}, which is on the CPU"
     show_operands(report, found, wrong)
 
 
@@ -127,12 +123,6 @@ def _index(found: list[Operand], wrong: Operand, problem: Problem) -> Operand | 
     if not (kept or result or table.end == MOVED or table.held == "global"):
         return None
     return index
-
-
-def _index_to_cpu(report: Explanation, index: Operand, table: Operand, home: str) -> None:
-    report.known, report.culprit, report.origin = True, index.name, origin(index)
-    report.aliases = aliases(index)
-    report.headline = f"{index.name} is on {index.device} and indexes {table.name}, which is on the CPU"
 
 
 class Finding(NamedTuple):
@@ -168,11 +158,6 @@ def stayed_behind(operand: Operand, scopes: list[Scope], home: str) -> Finding |
 def _modules(path: Path) -> list[tuple[str, torch.nn.Module]]:
     places = [(path.root, path.value), *((step.path, step.value) for step in path.steps)]
     return [(text, value) for text, value in places if isinstance(value, torch.nn.Module)]
-
-
-def devices_of(module: torch.nn.Module) -> set[str]:
-    """Return the devices of everything that a module registered."""
-    return {str(tensor.device) for tensor in [*module.parameters(), *module.buffers()]}
 
 
 def _unmoved(path: Path, device: str) -> Finding | None:
@@ -240,15 +225,6 @@ _TO_LONG = re.compile(
 _TO_BOOL = re.compile(r"boolean mask|boolean tensor|dtype to be Bool")
 _TO_FLOAT = re.compile(r"could not infer output dtype|only supports? floating.point")
 _IN_PLACE = re.compile(r"can't be cast to the desired output type")
-_NAMED = {
-    "Half": torch.float16,
-    "BFloat16": torch.bfloat16,
-    "Double": torch.float64,
-    "Bool": torch.bool,
-    "Long": torch.int64,
-    "Int": torch.int32,
-    "Byte": torch.uint8,
-}
 _BY_INDEX = ("gather", "scatter", "index_", "take_along")
 
 
@@ -363,25 +339,20 @@ def _indices(found: list[Operand], scope: Scope) -> list[Operand]:
 
 def explain_no_dtype(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """A dtype that the device has not, as float64 on Apple's GPU."""
-    scope = innermost_mine(scopes)
-    if scope is None:
-        return
-    found = operands(scope) or [o for s in reversed(scopes) for o in operands(s)]
     named = re.search(r"not implemented for '(\w+)'", problem.message)
-    meant = (_NAMED[named[1]],) if named and named[1] in _NAMED else (torch.float64, torch.float16)
-    doubles = [o for o in found if _dtype(o) in meant]
-    call = scope.failing
-    device = next(
-        (d for d in problem.devices if d != "cpu"), "mps" if "MPS" in problem.message else "the device"
-    )
+    dtype = getattr(torch, named[1].lower(), None) if named else None
+    meant = (dtype,) if isinstance(dtype, torch.dtype) else (torch.float64, torch.float16)
+    device = "mps" if "MPS" in problem.message else "the device"
+    device = next((d for d in problem.devices if d != "cpu"), device)
     report.headline = f"{device} has no such dtype"
-    if doubles:
-        wrong = doubles[0]
+    wrong = next((o for s in reversed(scopes) for o in operands(s) if _dtype(o) in meant), None)
+    scope = innermost_mine(scopes)
+    if wrong is not None:
         identify(wrong, scopes)
         report.known, report.culprit, report.origin = True, wrong.name, origin(wrong)
         report.met = [Met(wrong.name, _describe(wrong), wrong.device, "", True)]
         by = f"{device} does not compute with" if not named else "the operation does not take"
         report.headline = f"{wrong.name} is {_short(_dtype(wrong))}, which {by}"
-    elif isinstance(call, ast.Call):
-        report.known, report.culprit = True, scope.text(call)
+    elif scope is not None and isinstance(scope.failing, ast.Call):
+        report.known, report.culprit = True, scope.text(scope.failing)
         report.origin = f"asks for a dtype that {device} has not"

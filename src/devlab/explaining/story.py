@@ -50,8 +50,6 @@ class Story:
     held: str = ""
     owner: object = None
     attr: str = ""
-    write: Write | None = None
-    write_scope: Scope | None = None
     end: str = UNKNOWN
     node: ast.AST | None = None
     scope: Scope | None = None
@@ -80,19 +78,6 @@ def module_scope(scope: Scope) -> Scope:
     return replace(
         scope, name="<module>", node=tree, values=scope.globals, free=(), failing=None, caller=None
     )
-
-
-def around(scope: Scope) -> Iterator[Scope]:
-    """Yield the scopes of the functions around one, the nearest first; what the closure holds is known."""
-    node = scope.node
-    while scope.source is not None and node is not None:
-        node = scope.source.enclosing(node, FUNCTIONS)
-        if node is not None:
-            name = getattr(node, "name", "<lambda>")
-            captured = {free: scope.values[free] for free in scope.free if free in scope.values}
-            yield replace(
-                scope, name=name, node=node, values=captured, free=(), failing=None, caller=None, call=None
-            )
 
 
 def written_attribute(owner: object, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
@@ -170,13 +155,6 @@ def _in_other_functions(name: str, found: list, scope: Scope) -> list[tuple[Writ
                 inner = replace(module_scope(place), name=named, node=function)
                 others.append((Write(node, node.value, "assign"), inner))
     return others
-
-
-def _fillings(name: str, scope: Scope, home: Scope) -> list[tuple[Write, Scope]]:
-    """Return what the functions of a file put into a container of the whole file."""
-    functions = [node for node in ast.walk(home.node) if isinstance(node, ast.FunctionDef)]
-    places = [scope if f is scope.node else replace(home, name=f.name, node=f) for f in functions]
-    return [(w, place) for place in places for w in writes(place.node, name) if w.how == "item"]
 
 
 def _same_key(write: Write, scope: Scope, key: object) -> bool:
@@ -345,7 +323,8 @@ class _Follower:
         if scope.source is None:
             return self.story.finish(UNKNOWN, node, scope)
         if name in scope.free:
-            return self.outer(node, scope, depth)
+            self.hold(CLOSURE)
+            return self.story.finish(UNKNOWN, node, scope)
         self.hold(GLOBAL)
         return self.written_in(scope.source.tree, node, module_scope(scope), depth)
 
@@ -355,14 +334,6 @@ class _Follower:
             if write.how != "assign" or flow.same(flow.infer(write.value, scope) or self.device, self.device):
                 return write
         return before[0] if before else None
-
-    def outer(self, node: ast.Name, scope: Scope, depth: int) -> bool:
-        """A name of the function around the scope's own, whose frame may be gone."""
-        self.hold(CLOSURE)
-        for outer in around(scope):
-            if outer.is_local(node.id):
-                return self.written_in(outer.node, node, outer, depth)
-        return self.story.finish(UNKNOWN, node, scope)
 
     def written_in(self, tree: ast.AST, node: ast.Name, scope: Scope, depth: int) -> bool:
         found = [write for write in writes(tree, node.id) if write.how != "item"]
@@ -387,8 +358,6 @@ class _Follower:
         return self.story.finish(ARGUMENT, node, scope)
 
     def write(self, write: Write, node: ast.AST, scope: Scope, depth: int) -> bool:
-        if self.story.write is None:
-            self.story.write, self.story.write_scope = write, scope
         line = write.line
         if write.how == "each":
             return self.iterated(write, scope, line, depth)
@@ -436,14 +405,12 @@ class _Follower:
             parameters, buffers, _ = registered(owner)
             if name in parameters or name in buffers:
                 self.hold(reach.PARAMETER if name in parameters else reach.BUFFER, owner, name)
-                self.again(owner, name, scope)
                 return self.story.finish(self.story.held, node, scope)
             if type(owner).__module__.startswith("torch."):  # a list of its own parameters, as an RNN keeps
                 self.hold(reach.PARAMETER, owner, name)
                 return self.story.finish(reach.PARAMETER, node, scope)
         for value, inner in computed_attribute(owner, name, scope):
             return self.expression(value, inner, _ANYWHERE, depth)
-        first = self.story.held != reach.ATTRIBUTE
         self.hold(reach.ATTRIBUTE, owner, name)
         found = written_attribute(owner, name, scope)
         found = [(w, s) for w, s in found if not isinstance(w.value, ast.Constant)]  # `= None` made nothing
@@ -457,21 +424,8 @@ class _Follower:
             return self.story.finish(UNKNOWN, node, scope)
         items = [(w, s) for w, s in found if w.how == "item"] if key is not MISSING else []
         write, inner = (fits or items or found)[-1]
-        if first:
-            self.story.write, self.story.write_scope = write, inner
         value, home = dug(write, key, inner)
         return self.expression(value, home, write.line if home is inner else _ANYWHERE, depth)
-
-    def again(self, owner, name: str, scope: Scope) -> None:
-        """Note the method that gave a registered tensor a new value on the device in question."""
-        found = [(w, s) for w, s in written_attribute(owner, name, scope) if s.name != "__init__"]
-        fits = [
-            (w, s)
-            for w, s in found
-            if flow.is_call_of(w.value, s, flow.FACTORIES) and self.fits(w, s, MISSING)
-        ]
-        if fits:
-            self.story.write, self.story.write_scope = fits[-1]
 
     def fits(self, write: Write, scope: Scope, key) -> bool:
         value, home = dug(write, key, scope)
@@ -497,17 +451,12 @@ class _Follower:
             home = scope if scope.is_local(node.id) or not scope.source else module_scope(scope)
             found = writes(home.node, node.id) if home.node is not None else []
             before = [w for w in found if (home is not scope or w.line <= line) and w.how != "each"]
-            fits = [w for w in before if self.fits(w, home, key)]
-            inside = [(w, home) for w in before if w.how == "item"] or _fillings(node.id, scope, home)
-            inside = [(w, s) for w, s in inside if _same_key(w, s, key)] if not fits else []
-            if inside:  # perhaps in an earlier call, with other values
-                write, home = next(((w, s) for w, s in inside if self.fits(w, s, key)), inside[-1])
-                fits = [write]
+            items = [w for w in before if w.how == "item" and _same_key(w, home, key)]
+            fits = [w for w in before if self.fits(w, home, key)] or items
             if fits:
-                write = fits[-1]
-                self.story.write, self.story.write_scope = write, home
-                value, home = dug(write, key, home)
-                return self.expression(value, home, write.line if home is scope else _ANYWHERE, depth)
+                value, inner = dug(fits[-1], key, home)
+                line = fits[-1].line if inner is scope else _ANYWHERE
+                return self.expression(value, inner, line, depth)
         return self.expression(node, scope, line, depth)
 
     def call(self, node: ast.Call, scope: Scope, line: int, depth: int, position: int = -1) -> bool:
