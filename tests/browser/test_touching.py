@@ -68,7 +68,7 @@ def test_a_ring_comes_to_the_pointer_from_anywhere_over_the_curves(open_one, pag
     page.mouse.move(frame["x"] + 300 * scale, frame["y"] + 50 * scale)
     page.mouse.down()
     expect(shape(root, "looked at")).to_contain_text("1 KiB")
-    page.mouse.move(frame["x"] + 600 * scale, frame["y"] + 60 * scale, steps=8)
+    page.mouse.move(frame["x"] + 620 * scale, frame["y"] + 60 * scale, steps=8)
     expect(shape(root, "looked at")).to_contain_text("64 MiB")
     page.mouse.up()
     expect(root.locator(".caption")).to_contain_text("64 MiB from pageable memory")

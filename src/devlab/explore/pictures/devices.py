@@ -100,7 +100,7 @@ def has_eig(where: torch.device) -> bool:
     return True
 
 
-HIGH, LOW = 300, 200  # where the picture and the boxes of the devices end
+HIGH, LOW = 272, 178  # where the picture and the boxes of the devices end
 HOST_BOX, DEVICE_LEFT, DEVICE_WIDE = (0, 0, 250, LOW), 460, 300
 WIDEST = 48.0  # how wide the widest connection is drawn; the others are as much narrower as they are slower
 GIGABYTE = 1e9
@@ -198,13 +198,13 @@ def widest(state: State, found: dict[str, Connections | None]) -> float:
 def _draw_memories(pen: "Pen", state: State, found: dict[str, Connections | None]) -> None:
     """Draw a memory for each device, and the connections between them."""
     pen.device("cpu", *HOST_BOX)
-    pen.part("cpu", "memory", (150, 40, 84, 145), "system", "memory")
-    pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
-    pen.connection("cpu", "own", (150, 113), (80, 113), found["cpu"])
-    tops = [0, 104] if len(state.accelerators) == 2 else [52]
+    pen.part("cpu", "memory", (150, 36, 84, 130), "system", "memory")
+    pen.part("cpu", "processor", (14, 70, 66, 62), "CPU")
+    pen.connection("cpu", "own", (150, 101), (80, 101), found["cpu"])
+    tops = [0, 92] if len(state.accelerators) == 2 else [46]
     for place, top in zip(state.accelerators, tops, strict=False):
-        middle = top + 60
-        pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 96)
+        middle = top + 54
+        pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 86)
         memory = facts(place, state.rules)["memory"]
         pen.part(place, "memory", (DEVICE_LEFT + 14, middle - 25, 92, 50), memory)
         pen.part(place, "processor", (DEVICE_LEFT + 204, middle - 25, 82, 50), "processor")
@@ -219,7 +219,7 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Connections | None
             pen.connection(place, "pageable", *ends, found[place])
     if len(state.accelerators) == 2:
         x = DEVICE_LEFT + 28
-        pen.connection(state.accelerators[0], "peer", (x, 85), (x, 139), found[state.accelerators[0]])
+        pen.connection(state.accelerators[0], "peer", (x, 79), (x, 121), found[state.accelerators[0]])
     if not state.accelerators:
         pen.words("none", 610, 100, "no accelerator here")
 
@@ -232,17 +232,17 @@ def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Connections | No
     """Draw the memory that the processors of host and device share."""
     (place,) = state.accelerators
     pen.device("cpu", 0, 0, 225, LOW)
-    pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
+    pen.part("cpu", "processor", (14, 70, 66, 62), "CPU")
     pen.device(place, 535, 0, 225, LOW)
-    pen.part(place, "processor", (660, 82, 82, 62), "processor")
-    pen.box("one memory", 280, 40, 200, 145, edge=INK, thick=1.5)
-    pen.words("one memory 1", 380, 103, "one memory")
-    pen.words("one memory 2", 380, 121, "for both")
-    pen.connection("cpu", "own", (280, 113), (80, 113), found["cpu"])
-    pen.connection(place, "own", (480, 113), (660, 113), found[place])
+    pen.part(place, "processor", (660, 70, 82, 62), "processor")
+    pen.box("one memory", 280, 36, 200, 130, edge=INK, thick=1.5)
+    pen.words("one memory 1", 380, 92, "one memory")
+    pen.words("one memory 2", 380, 110, "for both")
+    pen.connection("cpu", "own", (280, 101), (80, 101), found["cpu"])
+    pen.connection(place, "own", (480, 101), (660, 101), found[place])
     if found[place]:
         copied = f"a copy in it: {gigabytes(found[place].pageable)}"
-        pen.words("copy in it", 380, 165, copied, quiet=True)
+        pen.words("copy in it", 380, 150, copied, quiet=True)
 
 
 NAMES = {
