@@ -15,7 +15,7 @@ from devlab.checks.trial import Skip
 lesson = Lesson(
     "12_less_memory_less_time",
     "Less memory, less time",
-    ("same_results", "mixed_step", "accumulate", "Checkpointed", "unscaled_clip"),
+    ("same_results", "mixed_step", "accumulate", "Checkpointed", "unscaled_clip", "pool"),
 )
 
 CPU = torch.device("cpu")
