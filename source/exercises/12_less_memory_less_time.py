@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 12 Less memory, less time: exercises
 #
-# Five tasks: whether two results are the same, a training step in bfloat16 and one in float16, a large batch made of small
-# ones, and a block that does not keep its activations. The lesson is
+# Six tasks: whether two results are the same, a training step in bfloat16 and one in float16, a large batch made of small
+# ones, a block that does not keep its activations, and a function that compiles in one piece. The lesson is
 # [12 Less memory, less time](../notebooks/12_less_memory_less_time.ipynb).
 #
 # `device` is a `torch.device`, and not always the current one. The model is on the device already. It is a classifier
@@ -230,6 +230,52 @@ class Checkpointed(nn.Module):
 devlab.check(Checkpointed)
 
 # %% [markdown]
-# If all five are green, you have written what larger programs add to the step of lesson 11. Put them around a model of your
+# ## `pool(x, lengths, limit)`
+#
+# `x` has the shape (batch, length, width) and holds sequences that are padded at the end; `lengths` (int64, one for each
+# sequence, on the device of x) says how much of each is real, which may be nothing. The function below returns the mean of
+# each sequence's real vectors, and zeros for a sequence without any, as a tensor (batch, width). If the largest norm of
+# these means is more than `limit`, all of them are scaled down by one factor, so that it is `limit`.
+#
+# Its numbers are right. But `torch.compile` cuts it in pieces, and compiles anew for each size of the batch. Rewrite it:
+#
+# - One call makes **one graph**. A second size of the batch, with another length, may cost one more graph, and all further
+#   sizes none. Count them as the lesson does, by a `backend` that notes each graph; `fullgraph=True` says where a cut is.
+# - The padding may hold anything, nan and inf, too. None of it reaches the result or the gradient of x.
+# - Gradients flow back to x as they did.
+# - The **host does not wait** for the device: what cuts a graph is mostly what waits.
+#
+# Do not call `torch.compile` in your function. Graphs are counted on the CPU.
+#
+# Needed: [Compiled](../notebooks/12_less_memory_less_time.ipynb#Compiled)
+
+
+# %% exercise="pool"
+def pool(x: torch.Tensor, lengths: torch.Tensor, limit: float) -> torch.Tensor:
+    """Return the mean of each sequence without its padding, the largest of them limit long at most."""
+    ### BEGIN BROKEN
+    # means = []
+    # for row, length in zip(x, lengths.tolist()):
+    #     means.append(row[:length].mean(0) if length else torch.zeros_like(row[0]))
+    # means = torch.stack(means)
+    # largest = means.norm(dim=1).max()
+    # if largest > limit:
+    #     means = means * (limit / largest)
+    # return means
+    ### END BROKEN
+    ### BEGIN SOLUTION
+    there = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+    sums = x.masked_fill(~there[:, :, None], 0).sum(1)
+    means = sums / lengths.clamp(min=1)[:, None]
+    longest = means.norm(dim=1).max()
+    return means * torch.where(longest > limit, limit / longest, 1.0)
+    ### END SOLUTION
+
+
+# %% check="pool"
+devlab.check(pool)
+
+# %% [markdown]
+# If all six are green, you have written what larger programs add to the step of lesson 11. Put them around a model of your
 # own, and ask `devlab.memory()` what they save. For a model that fits on no device go on to [13 Bigger than one
 # device](../notebooks/13_bigger_than_one_device.ipynb).

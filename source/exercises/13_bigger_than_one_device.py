@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13 Bigger than one device: exercises
 #
-# Five tasks about models that one device cannot hold: place layers by the room that each device has, run layers that
-# are placed, fill a model only where it will live, take a mean over processes, and make a step of an optimizer whose state
+# Five tasks about models that one device cannot hold: say what their training computes, run layers that are placed on
+# several devices, fill a model only where it will live, take a mean over processes, and make a step of an optimizer whose state
 # is shared out. The lesson is [13 Bigger than one device](../notebooks/13_bigger_than_one_device.ipynb).
 #
 # A device is always given as a `torch.device`, and may be the CPU. Without a GPU you have `sim:0` and `sim:1`. The last
@@ -10,7 +10,7 @@
 # called. The first time, it takes a few seconds until they have started.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
-# check below it. Stuck? `devlab.hint(place_layers)`.
+# check below it. Stuck? `devlab.hint(utilization)`.
 
 # %%
 import torch
@@ -22,41 +22,37 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# ## `place_layers(sizes, budgets)`
+# ## `utilization(model, tokens, seconds, peak)`
 #
-# `sizes` is a list with the bytes of each layer, in the order in which the layers run, and `budgets` is a list with the
-# bytes that each device has room for. Return a list with **the number of a device for each layer**. Devices are counted from 0.
+# How much of a GPU does a training use? `model` is a language model: `nn.Embedding`, `nn.LayerNorm`, activations without
+# parameters, and `nn.Linear`. A step of its training takes `tokens` tokens and `seconds` seconds, on a device that does at
+# most `peak` operations a second. Return a tuple of three:
 #
-# - The layers go to the devices **in order**: as many as fit to device 0, the next ones to device 1, and so on. No layer
-#   goes back to an earlier device, even if there is a gap that it would fit into, because its input and its output would
-#   have to be transferred.
-# - A layer that fills the room of a device to the last byte fits. A device that is too small for the next layer from the
-#   start stays empty, and the layer goes to the device after it.
-# - If a layer finds no place, raise a `ValueError` whose message **names that layer by its number**, counted from 0. Name the
-#   first layer that does not fit.
+# - the number of the model's **parameters**, an `int`: all of them, trained or not, each counted once even if it has two
+#   names.
+# - the **operations** of the step's products, an `int`: of forward and backward, of a model that is trained as a whole.
+#   A table that is looked up multiplies nothing. The same table does where a Linear has it for its weight.
+# - the **share** of the peak that they reach, a `float`: the MFU, at most 1 for a step that was really measured.
 #
-# Needed: [Layers by a budget](../notebooks/13_bigger_than_one_device.ipynb#Layers-by-a-budget)
+# The model may be on the meta device, far too large for any memory here. It stays as it is. Your second number is compared
+# with what PyTorch's `FlopCounterMode` counts in a forward and a backward on each device.
+#
+# Needed: [What a training computes](../notebooks/13_bigger_than_one_device.ipynb#What-a-training-computes)
 
 
-# %% exercise="place_layers"
-def place_layers(sizes: list[int], budgets: list[int]) -> list[int]:
-    """Return the number of a device for each layer; raise ValueError for one that does not fit."""
+# %% exercise="utilization"
+def utilization(model: nn.Module, tokens: int, seconds: float, peak: float) -> tuple[int, int, float]:
+    """Return the number of parameters, the operations of a step, and the share of the peak."""
     ### BEGIN SOLUTION
-    placement, device, left = [], -1, -1
-    for number, size in enumerate(sizes):
-        while size > left:
-            device += 1
-            if device == len(budgets):
-                raise ValueError(f"layer {number} of {size} bytes does not fit on any device that is left")
-            left = budgets[device]
-        placement.append(device)
-        left -= size
-    return placement
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    weights = sum(module.weight.numel() for module in model.modules() if isinstance(module, nn.Linear))
+    operations = 6 * weights * tokens
+    return parameters, operations, operations / seconds / peak
     ### END SOLUTION
 
 
-# %% check="place_layers"
-devlab.check(place_layers)
+# %% check="utilization"
+devlab.check(utilization)
 
 # %% [markdown]
 # ## `class Chain(layers, placement)`

@@ -632,6 +632,9 @@ guess.was(counts[with_if])
 # For a whole program, `TORCH_LOGS="graph_breaks,recompiles" python train.py` prints each cut and each
 # recompilation with its line and its reason. Compile the model and not the whole script, and leave the first
 # calls out of every measurement.
+#
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_pool):** `pool`, a function that is cut in
+# pieces, and that you bring into one graph for every size of the batch.
 
 # %% [markdown]
 # ## Measured, one by one

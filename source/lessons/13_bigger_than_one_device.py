@@ -17,6 +17,7 @@ import tempfile
 
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import devlab
 
@@ -48,7 +49,45 @@ print("and it can be run:", out.shape, "on", out.device)
 
 # %% [markdown] facts=["Q1"]
 # On the meta device operators work out shapes and dtypes and compute nothing. That is enough to plan with.
-# What such a tensor cannot give you is a number, and so the usual way to a device may surprise you.
+
+# %% [markdown] facts=["Q1", "Q9"]
+# ### What a training computes
+#
+# A plan needs the time, too. PyTorch counts the operations of products, on the meta device as on any other. Here
+# is that layer in a step of training, with eight tokens.
+
+# %% facts=["Q1", "Q9"]
+guess = devlab.predict(
+    "How many operations does each weight take for a token, forward and backward?", 1, 2, 4, 6
+)
+
+# %% facts=["Q1", "Q9"]
+tokens = torch.empty(8, 100_000, device="meta", requires_grad=True)
+with FlopCounterMode(display=False) as counter:
+    layer(tokens).sum().backward()
+
+each = counter.get_total_flops() / (8 * layer.weight.numel())
+print(f"{counter.get_total_flops():,} operations: {each:g} for each weight and token")
+guess.was(round(each))
+
+# %% [markdown] facts=["Q1", "Q9"]
+# A multiplication and an addition forward, and the same again for each of two gradients, that of the input and
+# that of the weight. So N weights and D tokens take **6 · N · D** operations (Kaplan et al., *Scaling laws for
+# neural language models*, 2020). Norms and lookups are left out, and attention's own products.
+#
+# Seven billion weights and a trillion tokens make 4.2 · 10²² operations. The H200 of [lesson
+# 12](12_less_memory_less_time.ipynb#Measured,-one-by-one) did {measured:spine_compiled:bfloat16, fused,
+# compiled:model FLOP/s (6 N a token)} in training: 1,000 of them would need about thirty hours, if nothing were
+# lost between them. The share of the peak that is reached, the **MFU**, tells how far a program is from the
+# limit.
+#
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_utilization):** `utilization`, the account of a
+# model that need not exist yet.
+
+# %% [markdown] facts=["Q1"]
+# ### From meta to a device
+#
+# What a meta tensor cannot give you is a number, and so the usual way to a device may surprise you.
 
 # %% facts=["Q1", "Q2"]
 guess = devlab.predict(
@@ -210,9 +249,6 @@ for words, placement in (
 # as in lesson 09. For inference Hugging Face's libraries place the layers of a model with hooks like the one
 # above: `device_map="sequential"` fills one device after the other, `"auto"` divides the layers evenly among
 # the GPUs.
-#
-# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_place_layers):** `place_layers` decides which
-# layer goes where.
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_Chain):** `Chain` runs layers without hooks,
 # also those that have no weight to ask.

@@ -17,7 +17,7 @@ from devlab.checks.trial import Skip
 lesson = Lesson(
     "12_less_memory_less_time",
     "Less memory, less time",
-    ("same_results", "bfloat16_step", "mixed_step", "accumulate", "Checkpointed"),
+    ("same_results", "bfloat16_step", "mixed_step", "accumulate", "Checkpointed", "pool"),
 )
 
 CPU = torch.device("cpu")

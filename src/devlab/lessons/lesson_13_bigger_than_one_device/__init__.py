@@ -5,5 +5,5 @@ from devlab.checks.exercise import Lesson
 lesson = Lesson(
     "13_bigger_than_one_device",
     "Bigger than one device",
-    ("place_layers", "Chain", "materialize", "mean_of_all", "sharded_step"),
+    ("utilization", "Chain", "materialize", "mean_of_all", "sharded_step"),
 )
