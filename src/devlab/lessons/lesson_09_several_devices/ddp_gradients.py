@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from devlab.checks import expect, verbs
 from devlab.checks.settings import seed_generators
-from devlab.lessons import among_ranks, ranks
-from devlab.lessons.lesson_09_several_devices import CPU, lesson
+from devlab.lessons import ranks
+from devlab.lessons.lesson_09_several_devices import CPU, lesson, read_gradients, run_in_processes
 
 ddp_gradients = lesson.exercise(
     "ddp_gradients",
@@ -28,8 +28,6 @@ ddp_gradients = lesson.exercise(
 
 WORLD = 2
 WITHIN = 1e-4  # by which gradients may differ: sums over rows in another order
-ASKED = "gradients from each process"
-LIST, EACH = "a list of gradients", "a gradient for each parameter"
 Gradients = list[torch.Tensor]
 
 
@@ -47,38 +45,6 @@ def _reference(x: torch.Tensor, y: torch.Tensor, loss: Callable = F.mse_loss) ->
         warnings.simplefilter("ignore")  # a loss may be a mistake's
         loss(model(x), y).backward()
     return [parameter.grad for parameter in model.parameters()]
-
-
-def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Report]:
-    """Run the answer in both processes; raise what a learner should read where one of them failed."""
-    given = [[part.tolist() for part in own] for own in data]
-    reports = among_ranks.reports(trial, trial.answer, given, ASKED)
-    for rank, report in enumerate(reports):
-        if report.kind == "NoneType":
-            expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
-        if report.kind != "list":
-            headline = f"rank {rank} returned a {report.kind}, and the task asks for a list"
-            expect.fail(headline, LIST, report.kind)
-    return reports
-
-
-def _gradients(report: ranks.Report, rank: int) -> Gradients:
-    """Return a rank's gradients; raises where something else is in the list."""
-    found = []
-    for number, item in enumerate(report.result):
-        kind, what = item.get("is"), f"item {number} of rank {rank}'s list"
-        if kind == "NoneType":
-            headline = f"{what} is None: backward fills it, and `zero_grad` takes it away again"
-            expect.fail(headline, EACH, "None")
-        if kind:
-            expect.fail(f"{what} is a {kind}, and the task asks for a tensor", EACH, kind)
-        if item["parameter"]:
-            headline = f"rank {rank} returned the parameters, and the task asks for their gradients"
-            expect.fail(headline, "`parameter.grad` of each", "the parameters themselves")
-        if not item["device"].startswith("cpu"):
-            expect.fail(f"rank {rank}'s gradients are on {item['device']}", "the CPU", item["device"])
-        found.append(torch.tensor(item["values"]).reshape(item["shape"]))
-    return found
 
 
 def _expect(got: Gradients, rank: int, wanted: Gradients, headline: str = "") -> None:
@@ -155,8 +121,8 @@ def _why_larger(report: ranks.Report, factor: float, rows: int) -> str:
 @ddp_gradients.row("both processes have the whole batch's gradients", only="cpu")
 def the_same_everywhere(trial):
     x, y = _data(trial, trial.seeds[0])
-    reports = _run(trial, [(x, y)] * WORLD)
-    found = [_gradients(report, rank) for rank, report in enumerate(reports)]
+    reports = run_in_processes(trial, [(x, y)] * WORLD)
+    found = [read_gradients(report, rank) for rank, report in enumerate(reports)]
     alone = [_reference(x[rank::WORLD], y[rank::WORLD]) for rank in range(WORLD)]
     if all(_alike(got, alone[0]) for got in found):
         headline = "both processes worked on the same rows, x[0::world_size]"
@@ -177,14 +143,14 @@ def own_rows(trial):
     data = [(x + 3, y - 2) for _ in range(WORLD)]
     for rank, (own_x, own_y) in enumerate(data):
         own_x[rank::WORLD], own_y[rank::WORLD] = x[rank::WORLD], y[rank::WORLD]
-    for rank, report in enumerate(_run(trial, data)):
+    for rank, report in enumerate(run_in_processes(trial, data)):
         headline = f"rank {rank}'s result depends on rows that are not for it"
-        _expect(_gradients(report, rank), rank, _reference(x, y), headline)
+        _expect(read_gradients(report, rank), rank, _reference(x, y), headline)
 
 
 @ddp_gradients.row("DistributedDataParallel does the averaging", only="cpu")
 def by_ddp(trial):
-    for rank, report in enumerate(_run(trial, [_data(trial, trial.seeds[2])] * WORLD)):
+    for rank, report in enumerate(run_in_processes(trial, [_data(trial, trial.seeds[2])] * WORLD)):
         if not report.forwards:
             headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
             expect.fail(headline, "the model wrapped, and the wrapped model called", "a model alone")
