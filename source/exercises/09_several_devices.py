@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 09 Several devices: exercises
 #
-# Six tasks, each with two places in it: a sum and a mean across devices, a model in two halves, a batch cut
-# into parts and joined again, and the gradients of two real processes. The lesson is
+# Five tasks, each with two places in it: a sum and a mean across devices, a model in two halves, and the
+# gradients of two real processes, exchanged in each backward or once for several. The lesson is
 # [09 Several devices](../notebooks/09_several_devices.ipynb).
 #
 # A device is always given as a `torch.device`, and may be the CPU, which is a place like the others. The
@@ -118,73 +118,6 @@ class TwoStage(nn.Module):
 devlab.check(TwoStage)
 
 # %% [markdown]
-# ## `scatter(batch, devices)`
-#
-# Cut a batch into one part for each device, and put each part on its device. Return a list (or a tuple) of
-# the parts, in the order of `devices`.
-#
-# - `batch` is a tensor, or tensors in dicts, lists and tuples, which may nest. All tensors have the same
-#   number of rows (the size of dimension 0). Each part has the batch's form: a dict with the same keys in the
-#   same order for a dict, a list for a list, a tuple for a tuple.
-# - Parts are **consecutive** rows, in order, and their lengths differ **by one at most**. With fewer rows
-#   than devices some parts are empty.
-# - The same device may stand in the list more than once.
-# - Cut first and move afterwards: only the rows that a device gets are transferred to it, each tensor of a
-#   part once. What is there already is not transferred. When your function returns, every part can be read.
-#
-# Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)
-
-
-# %% exercise="scatter"
-def scatter(batch, devices: list[torch.device]) -> list:
-    """Return near-equal consecutive parts of a batch, one on each device."""
-    ### BEGIN SOLUTION
-    if isinstance(batch, torch.Tensor):
-        parts = batch.tensor_split(len(devices))
-        return [part.to(device) for part, device in zip(parts, devices, strict=True)]
-    if isinstance(batch, dict):
-        cut = {key: scatter(value, devices) for key, value in batch.items()}
-        return [{key: parts[place] for key, parts in cut.items()} for place in range(len(devices))]
-    cut = [scatter(value, devices) for value in batch]
-    return [type(batch)(parts[place] for parts in cut) for place in range(len(devices))]
-    ### END SOLUTION
-
-
-# %% check="scatter"
-devlab.check(scatter)
-
-# %% [markdown]
-# ## `gather(parts, device)`
-#
-# The reverse of `scatter`. `parts` is a list of at least one part, as `scatter` makes them: all of one form,
-# which is a tensor alone, or tensors in dicts, lists and tuples; each part is on some device. Return **one
-# batch** of that form on `device`: the parts joined along dimension 0, in the order of the list. Empty parts
-# add nothing.
-#
-# - A tensor of a part that is elsewhere is transferred once, straight to `device`. One that is there already
-#   is not transferred.
-# - Gradients flow back to the parts.
-#
-# Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)
-
-
-# %% exercise="gather"
-def gather(parts: list, device: torch.device):
-    """Return the parts joined to one batch on the device."""
-    ### BEGIN SOLUTION
-    form = parts[0]
-    if isinstance(form, torch.Tensor):
-        return torch.cat([part.to(device) for part in parts])
-    if isinstance(form, dict):
-        return {key: gather([part[key] for part in parts], device) for key in form}
-    return type(form)(gather(list(column), device) for column in zip(*parts, strict=True))
-    ### END SOLUTION
-
-
-# %% check="gather"
-devlab.check(gather)
-
-# %% [markdown]
 # ## `ddp_gradients(rank, world_size, data)`
 #
 # This is how it is done in practice. Your function is called in **two real processes**, with `rank` 0 in one
@@ -222,5 +155,45 @@ def ddp_gradients(rank: int, world_size: int, data: tuple) -> list[torch.Tensor]
 devlab.check(ddp_gradients)
 
 # %% [markdown]
-# All six? Then you have done by hand what the libraries do, and you know where it is better to leave it to
+# ## `accumulated_gradients(rank, world_size, data)`
+#
+# An exchange of gradients takes time, and several backwards can share one. Your function is again called in
+# **two real processes** of a group that exists. This time `data` is a pair (x, y) of what this process works
+# on alone: **parts** of a batch, x of shape (parts, rows, 4) and y of shape (parts, rows, 1).
+#
+# - The model is `nn.Linear(4, 1)`, made directly after `torch.manual_seed(0)`, and wrapped in
+#   `DistributedDataParallel`.
+# - Take **one part at a time**: a forward and a backward for each.
+# - The gradients add up to those of the **mean squared error over all rows of all parts**, in both processes
+#   together.
+# - They are **exchanged once**, in the backward of the last part, by DistributedDataParallel itself.
+# - Return the gradients as a list, in the order of the model's parameters.
+#
+# Needed: [What it costs](../notebooks/09_several_devices.ipynb#What-it-costs)
+
+
+# %% exercise="accumulated_gradients"
+def accumulated_gradients(rank: int, world_size: int, data: tuple) -> list[torch.Tensor]:
+    """Return the gradients of all parts of all processes, after a single exchange."""
+    ### BEGIN SOLUTION
+    x, y = data
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(4, 1))
+
+    def add_gradients(part):
+        (nn.functional.mse_loss(model(x[part]), y[part]) / len(x)).backward()
+
+    with model.no_sync():
+        for part in range(len(x) - 1):
+            add_gradients(part)
+    add_gradients(len(x) - 1)  # this backward exchanges what has been added up
+    return [parameter.grad for parameter in model.parameters()]
+    ### END SOLUTION
+
+
+# %% check="accumulated_gradients"
+devlab.check(accumulated_gradients)
+
+# %% [markdown]
+# All five? Then you have done by hand what the libraries do, and you know where it is better to leave it to
 # them. [10 Debugging](../notebooks/10_debugging.ipynb) is next. `devlab.progress()` shows where you stand.

@@ -205,11 +205,6 @@ print("moved, then cut:", log.bytes_moved, "bytes")
 # Afterwards the results stand on two devices, and `torch.cat` joins only what is together: move first, and
 # join then.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb#task_scatter):** `scatter` cuts a batch of any structure
-# into parts.
-#
-# **[Exercise](../exercises/09_several_devices.ipynb#task_gather):** `gather` joins such parts again.
-#
 # Now a whole training step on two devices, by hand. Each device has a replica of the model and half of the
 # batch. Then the gradients are averaged, and both replicas take the same step, or they would drift apart. The
 # model has two parameter tensors, a weight and a bias.
@@ -430,8 +425,11 @@ for connection, rate in (("PCIe 3.0", 16), ("PCIe 4.0", 32), ("NVLink, 4th gener
 # the fast one, PCIe 3.0 does not: with two ranks sending takes as long as the whole step of one GPU. And if
 # its batch is split between them, so that each computes for half as long, two GPUs are slower than one. What
 # helps is more work for each exchange: a larger batch on each rank, gradients in 16 bits, or several
-# backwards for each step. For the last, all backwards but one stand under `with model.no_sync():`, in which
-# DDP sends nothing.
+# backwards for each step. For the last, forward and backward of every part but the last stand under `with
+# model.no_sync():`, in which DDP sends nothing. The gradients add up, and the last backward sends the sum.
+#
+# **[Exercise](../exercises/09_several_devices.ipynb#task_accumulated_gradients):** `accumulated_gradients`, in
+# two real processes with a single exchange.
 #
 # Two more options are asked for by error messages. `find_unused_parameters=True` is for a model of which a
 # step uses a part only, and costs a walk through the graph; `static_graph=True` promises that it is the same

@@ -731,5 +731,5 @@ for words, step in steps.items():
 # optimizer's state is what does not fit, there are optimizers with states of 8 bits, and [lesson
 # 13](13_bigger_than_one_device.ipynb).
 #
-# **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks.
+# **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), six tasks.
 # **Then:** [13 Bigger than one device](13_bigger_than_one_device.ipynb), for a model that fits nowhere whole.

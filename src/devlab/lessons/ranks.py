@@ -52,7 +52,8 @@ class Report:
     `kind` is "list" or the name of another type that was returned, "error", "gone" where no word came,
     "late" where it was still running when time was up, or "apart" where the ranks did not find each other and
     nothing ran. `stub` tells whether the function is unfinished. `forwards`, `backwards` and `reductions`
-    count calls of a DistributedDataParallel's `forward`, of `backward` and of `all_reduce`.
+    count calls of a DistributedDataParallel's `forward`, of `backward` and of `all_reduce`, and `exchanges`
+    those forwards whose backward has the gradients averaged, as those under `no_sync` have not.
     """
 
     result: list | None = None
@@ -63,6 +64,7 @@ class Report:
     forwards: int = 0
     backwards: int = 0
     reductions: int = 0
+    exchanges: int = 0
     stub: bool = False
 
 
@@ -106,13 +108,14 @@ def _read_report(path: Path, status: int | None) -> Report:
 def work(folder: str) -> None:
     """Be one rank: join the group, run the function, leave a report in the folder, and end the process."""
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    seen = {"forwards": 0, "backwards": 0, "reductions": 0}
+    seen = {"forwards": 0, "backwards": 0, "reductions": 0, "exchanges": 0}
     _leave_quietly()
     try:
         function, data = pickle.loads(Path(folder, "request").read_bytes())
         function = pickle.loads(function)
         _join(Path(folder, "meeting"), rank, count)
         _notice(DistributedDataParallel, "forward", "forwards", seen)
+        _notice(DistributedDataParallel, "forward", "exchanges", seen, "require_backward_grad_sync")
         _notice(torch.Tensor, "backward", "backwards", seen)
         _notice(dist, "all_reduce", "reductions", seen)
         given = tuple(torch.tensor(values) for values in data[rank])
@@ -174,12 +177,12 @@ def _leave_quietly() -> None:
     dist.destroy_process_group = home.destroy_process_group = lambda group=None: None
 
 
-def _notice(home: object, name: str, what: str, seen: dict[str, int]) -> None:
-    """Count the calls of a function or method from now on."""
+def _notice(home: object, name: str, what: str, seen: dict[str, int], only: str = "") -> None:
+    """Count the calls of a function or method from now on, or only those where an attribute is true."""
     function = getattr(home, name)
 
     def noticed(*args, **kwargs):
-        seen[what] += 1
+        seen[what] += not only or getattr(args[0], only)
         return function(*args, **kwargs)
 
     setattr(home, name, noticed)

@@ -1,23 +1,24 @@
-"""Lesson 09: several devices: sums and stages across them, parts of a batch, and several processes."""
+"""Lesson 09: several devices: sums and stages across them, and several processes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from devlab.checks import cases, verbs
-from devlab.checks.calls import leaves
+from devlab.checks import cases, expect, verbs
 from devlab.checks.exercise import Lesson
 from devlab.checks.seen import Seen, must
 from devlab.checks.values import times
+from devlab.lessons import among_ranks, ranks
 from devlab.watching.watch import Log
 
 lesson = Lesson(
     "09_several_devices",
     "Several devices",
-    ("add_across", "mean_across", "TwoStage", "scatter", "gather", "ddp_gradients"),
+    ("add_across", "mean_across", "TwoStage", "ddp_gradients", "accumulated_gradients"),
 )
 
 CPU = torch.device("cpu")
+LIST, EACH = "a list of gradients", "a gradient for each parameter"
 
 
 def have_float64(trial) -> bool:
@@ -77,56 +78,33 @@ def see_gradients(got: object, inputs: Mapping[str, torch.Tensor], what: str) ->
             yield f"the gradient of {name}", leaf.grad, 1e-3
 
 
-def see_alike(got: object, like: object, what: str) -> Iterator[Seen]:
-    """See the same containers as in `like`, and in them equal tensors on the devices where ours are."""
-    if isinstance(like, torch.Tensor):
-        yield Seen(what, got, 0.0, right=like)  # copies differ in nothing
-        return
-    asked = type(like).__name__
-    same = type(got) is type(like)
-    yield must(same, f"{what} is a {type(got).__name__}, not a {asked}", f"a {asked}", got)
-    found, keys = (list(one) if isinstance(one, dict) else list(range(len(one))) for one in (got, like))
-    in_order = found == keys or set(found) != set(keys)
-    yield must(in_order, f"the keys of {what} are in another order", f"{keys}", f"{found}")
-    yield must(found == keys, f"items of {what} are missing or new", f"{len(like)} items", got)
-    for key in keys:
-        yield from see_alike(got[key], like[key], f"{what}[{key!r}]")
+def run_in_processes(trial, data: Sequence[tuple[torch.Tensor, ...]]) -> list[ranks.Report]:
+    """Run the answer in a process for each rank; raise what a learner should read where one failed."""
+    given = [[part.tolist() for part in own] for own in data]
+    reports = among_ranks.reports(trial, trial.answer, given, "gradients from each process")
+    for rank, report in enumerate(reports):
+        if report.kind == "NoneType":
+            expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
+        if report.kind != "list":
+            headline = f"rank {rank} returned a {report.kind}, and the task asks for a list"
+            expect.fail(headline, LIST, report.kind)
+    return reports
 
 
-def cut(batch: object, start: int, stop: int, device: torch.device | None = None) -> object:
-    """Return rows `start` up to `stop` of every tensor of a batch, on a device if one is named."""
-    return each(lambda tensor: tensor[start:stop].to(device or tensor.device), batch)
-
-
-def still_under_way(log: Log) -> list:
-    """Return the copies to the CPU for which nothing waited."""
-    copies = [copy for copy in log.events.transfers if copy.target == "cpu" and not copy.blocking]
-    return [] if log.synchronizations else copies
-
-
-def make_batch(trial, rows: int, on: torch.device | None = None) -> dict:
-    """Return a nested batch of `rows` rows, on the trial's device or another."""
-    x = trial.randn(rows, 3, seed=trial.seeds[0], on=on)
-    y = trial.randint(0, 9, (rows,), seed=trial.seeds[1]).to(on or trial.device)
-    return {"x": x, "more": [y, (x[:, 1] * 2, x[:, :2, None])], "large": y > 4}
-
-
-def each(change: Callable, *values: object) -> object:
-    """Return nested dicts, lists and tuples with `change(tensor)` in the place of every tensor.
-
-    Of several values of one form `change` gets the tensors that stand in the same place.
-
-    >>> each(len, {"x": [torch.ones(2)]})
-    {'x': [2]}
-    """
-    first = values[0]
-    if isinstance(first, torch.Tensor):
-        return change(*values)
-    if isinstance(first, dict):
-        return {key: each(change, *(value[key] for value in values)) for key in first}
-    return type(first)(each(change, *items) for items in zip(*values, strict=True))
-
-
-def tensors_in(value: object) -> list[torch.Tensor]:
-    """Return the tensors in nested dicts, lists and tuples, in their order."""
-    return [leaf for _, leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
+def read_gradients(report: ranks.Report, rank: int) -> list[torch.Tensor]:
+    """Return a rank's gradients; raises where something else is in the list."""
+    found = []
+    for number, item in enumerate(report.result):
+        kind, what = item.get("is"), f"item {number} of rank {rank}'s list"
+        if kind == "NoneType":
+            headline = f"{what} is None: backward fills it, and `zero_grad` takes it away again"
+            expect.fail(headline, EACH, "None")
+        if kind:
+            expect.fail(f"{what} is a {kind}, and the task asks for a tensor", EACH, kind)
+        if item["parameter"]:
+            headline = f"rank {rank} returned the parameters, and the task asks for their gradients"
+            expect.fail(headline, "`parameter.grad` of each", "the parameters themselves")
+        if not item["device"].startswith("cpu"):
+            expect.fail(f"rank {rank}'s gradients are on {item['device']}", "the CPU", item["device"])
+        found.append(torch.tensor(item["values"]).reshape(item["shape"]))
+    return found
