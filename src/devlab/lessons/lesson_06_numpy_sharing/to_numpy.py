@@ -8,16 +8,13 @@ from devlab.checks.late_copies import keep_busy
 from devlab.lessons.lesson_06_numpy_sharing import lesson
 
 to_numpy = lesson.exercise(
-    "to_numpy",
-    signature="to_numpy(x)",
-    facts=("N1", "N2", "N3", "N7"),
-    hints=(
-        "Three things can stand between a tensor and NumPy: the graph of its gradient, a device whose memory "
-        "NumPy cannot see, and a dtype that NumPy does not have. Each has its own step.",
-        "`x.detach()` leaves the graph, `.cpu()` leaves the device, `.numpy()` gives the array. NumPy has no "
-        "bfloat16, and float32 holds each bfloat16 number exactly. Every other dtype stays as it is.",
-        "`if x.dtype == torch.bfloat16: x = x.float()`, and then `return x.detach().cpu().numpy()`",
-    ),
+    "to_numpy(x)",
+    ("N1", "N2", "N3", "N7"),
+    "Three things can stand between a tensor and NumPy: the graph of its gradient, a device whose memory "
+    "NumPy cannot see, and a dtype that NumPy does not have. Each has its own step.",
+    "`x.detach()` leaves the graph, `.cpu()` leaves the device, `.numpy()` gives the array. NumPy has no "
+    "bfloat16, and float32 holds each bfloat16 number exactly. Every other dtype stays as it is.",
+    "`if x.dtype == torch.bfloat16: x = x.float()`, and then `return x.detach().cpu().numpy()`",
 )
 
 

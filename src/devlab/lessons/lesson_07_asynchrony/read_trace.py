@@ -10,19 +10,16 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_07_asynchrony import lesson
 
 read_trace = lesson.exercise(
-    "read_trace",
-    signature="read_trace(path)",
-    facts=("J1", "J6"),
-    hints=(
-        'Keep the events with `"ph": "X"`, the slices, which have `ts`, `dur`, `tid`, `cat` and `name`. The '
-        "steps are the slices of the category `user_annotation` that are called `ProfilerStep#…`.",
-        "Sort the GPU's slices by their begin, and keep a mark of how far a step is accounted for: a slice "
-        "adds what of it lies behind the mark and within the step, and moves the mark. Around a wait, look "
-        "for the slices of `cpu_op` with its `tid`; the longest is the operator that the program called.",
-        "`busy += max(0, min(ends, end) - max(begins, mark))`, then `mark = max(mark, min(ends, end))`. "
-        "Idle is the sum of the steps' lengths less busy. Add waits up in a dict by operator, and take "
-        "`max(waits, key=waits.get, default=None)`.",
-    ),
+    "read_trace(path)",
+    ("J1", "J6"),
+    'Keep the events with `"ph": "X"`, the slices, which have `ts`, `dur`, `tid`, `cat` and `name`. The '
+    "steps are the slices of the category `user_annotation` that are called `ProfilerStep#…`.",
+    "Sort the GPU's slices by their begin, and keep a mark of how far a step is accounted for: a slice "
+    "adds what of it lies behind the mark and within the step, and moves the mark. Around a wait, look "
+    "for the slices of `cpu_op` with its `tid`; the longest is the operator that the program called.",
+    "`busy += max(0, min(ends, end) - max(begins, mark))`, then `mark = max(mark, min(ends, end))`. "
+    "Idle is the sum of the steps' lengths less busy. Add waits up in a dict by operator, and take "
+    "`max(waits, key=waits.get, default=None)`.",
 )
 
 RECORDED = Path(__file__).parents[2] / "data" / "h200"

@@ -9,18 +9,15 @@ from devlab.lessons.lesson_07_asynchrony import lesson
 from devlab.sim import specs
 
 regime = lesson.exercise(
-    "regime",
-    signature="regime(rows, inner, columns, dtype, chip)",
-    facts=("J1", "J2", "J3", "J4"),
-    hints=(
-        "Count first, and divide afterwards. How many bytes do the three matrices have, and how many "
-        "operations does a single number of the result take?",
-        "There are 2 · rows · inner · columns operations, and `dtype.itemsize` bytes for every number of the "
-        "three matrices. Their quotient is the intensity. Each of the two, divided by one of the chip's "
-        "figures, is a time. Which of the two rates does this dtype have?",
-        "Put the three times into a dict, `times = {'overhead': …, 'bandwidth': …, 'compute': …}`, and "
-        "`return max(times, key=times.get), operations / moved`. Of equal times `max` finds the first.",
-    ),
+    "regime(rows, inner, columns, dtype, chip)",
+    ("J1", "J2", "J3", "J4"),
+    "Count first, and divide afterwards. How many bytes do the three matrices have, and how many "
+    "operations does a single number of the result take?",
+    "There are 2 · rows · inner · columns operations, and `dtype.itemsize` bytes for every number of the "
+    "three matrices. Their quotient is the intensity. Each of the two, divided by one of the chip's "
+    "figures, is a time. Which of the two rates does this dtype have?",
+    "Put the three times into a dict, `times = {'overhead': …, 'bandwidth': …, 'compute': …}`, and "
+    "`return max(times, key=times.get), operations / moved`. Of equal times `max` finds the first.",
 )
 
 REGIMES = ("overhead", "bandwidth", "compute")

@@ -10,19 +10,16 @@ from devlab.checks.seen import Seen
 from devlab.lessons.lesson_08_memory import lesson
 
 activation_bytes = lesson.exercise(
-    "activation_bytes",
-    signature="activation_bytes(shape, hidden, heads, dtype, fused)",
-    facts=("H2", "H8"),
-    hints=(
-        "Go through `forward` line by line. Of each operation ask what its backward needs: a Linear and a "
-        "LayerNorm need their input, a product needs both factors, `silu` its input, a sum nothing. A tensor "
-        "that two of them need is there once.",
-        "In units of batch · length numbers: x, norm_1's result, q, k and v, attention's result, the sum and "
-        "norm_2's result make 8 · width. Then count the four tensors of `hidden`, and for attention that is "
-        "written out heads · length, the table that `softmax` returns.",
-        "`numbers = batch * length * (8 * width + 4 * hidden + (0 if fused else heads * length))`, and "
-        "`return numbers * dtype.itemsize`",
-    ),
+    "activation_bytes(shape, hidden, heads, dtype, fused)",
+    ("H2", "H8"),
+    "Go through `forward` line by line. Of each operation ask what its backward needs: a Linear and a "
+    "LayerNorm need their input, a product needs both factors, `silu` its input, a sum nothing. A tensor "
+    "that two of them need is there once.",
+    "In units of batch · length numbers: x, norm_1's result, q, k and v, attention's result, the sum and "
+    "norm_2's result make 8 · width. Then count the four tensors of `hidden`, and for attention that is "
+    "written out heads · length, the table that `softmax` returns.",
+    "`numbers = batch * length * (8 * width + 4 * hidden + (0 if fused else heads * length))`, and "
+    "`return numbers * dtype.itemsize`",
 )
 
 ASKED = "what the block keeps on this device"

@@ -14,16 +14,13 @@ from devlab.lessons.lesson_08_memory import (
 )
 
 bytes_kept = lesson.exercise(
-    "bytes_kept",
-    signature="bytes_kept(fn, device)",
-    facts=("H1", "H2", "H5"),
-    hints=(
-        "Look at the account twice, before and after fn, and subtract. At the second look, what still holds "
-        "the thing that fn returned?",
-        "`torch.get_device_module(device).memory_allocated(device)` is what live tensors hold there.",
-        "`before = ...memory_allocated(device)`, then `result = fn()`, then the difference: while the name "
-        "`result` lives, so does the memory.",
-    ),
+    "bytes_kept(fn, device)",
+    ("H1", "H2", "H5"),
+    "Look at the account twice, before and after fn, and subtract. At the second look, what still holds "
+    "the thing that fn returned?",
+    "`torch.get_device_module(device).memory_allocated(device)` is what live tensors hold there.",
+    "`before = ...memory_allocated(device)`, then `result = fn()`, then the difference: while the name "
+    "`result` lives, so does the memory.",
 )
 
 

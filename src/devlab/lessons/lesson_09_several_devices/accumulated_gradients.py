@@ -13,18 +13,15 @@ from devlab.checks.values import times
 from devlab.lessons.lesson_09_several_devices import CPU, lesson, read_gradients, run_in_processes
 
 accumulated_gradients = lesson.exercise(
-    "accumulated_gradients",
-    signature="accumulated_gradients(rank, world_size, data)",
-    facts=("U2", "U4"),
-    hints=(
-        "Each backward adds to `.grad`, and DistributedDataParallel exchanges gradients in each of them, "
-        "unless it is told not to. Which backward is the only one that needs an exchange?",
-        "`with model.no_sync():` around **forward and backward** of every part but the last: DDP decides in "
-        "forward whether the backward will exchange. The exchange of the last backward sends what has been "
-        "added up.",
-        "Two loops will do: all parts but the last under `no_sync`, then the last without it. In both the "
-        "loss is divided by the number of parts: `(mse_loss(model(x[part]), y[part]) / len(x)).backward()`.",
-    ),
+    "accumulated_gradients(rank, world_size, data)",
+    ("U2", "U4"),
+    "Each backward adds to `.grad`, and DistributedDataParallel exchanges gradients in each of them, "
+    "unless it is told not to. Which backward is the only one that needs an exchange?",
+    "`with model.no_sync():` around **forward and backward** of every part but the last: DDP decides in "
+    "forward whether the backward will exchange. The exchange of the last backward sends what has been "
+    "added up.",
+    "Two loops will do: all parts but the last under `no_sync`, then the last without it. In both the "
+    "loss is divided by the number of parts: `(mse_loss(model(x[part]), y[part]) / len(x)).backward()`.",
 )
 
 WORLD = 2

@@ -7,12 +7,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from devlab.checks import expect
 from devlab.checks.scenes import scene
 from devlab.checks.seen import Seen, must
 from devlab.checks.values import times
-from devlab.lessons import among_ranks, ranks
-from devlab.lessons.lesson_09_several_devices import CPU, lesson
+from devlab.lessons import ranks
+from devlab.lessons.lesson_09_several_devices import CPU, lesson, read_gradients, run_in_processes
 
 ddp_gradients = lesson.exercise(
     "ddp_gradients(rank, world_size, data)",
@@ -27,7 +26,6 @@ ddp_gradients = lesson.exercise(
 
 WORLD = 2
 WITHIN = 1e-4  # by which gradients may differ: sums over rows in another order
-LIST, EACH = "a list of gradients", "a gradient for each parameter"
 NAMES = "weight", "bias"
 
 
@@ -45,33 +43,13 @@ def make_data(t, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0]))[:, None] + noise
 
 
-def run_ranks(t, data: list[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[tuple[int, ranks.Report]]:
-    """Run the answer in both processes; yield each rank with its report, which holds a list."""
-    given = [[part.tolist() for part in own] for own in data]
-    for rank, report in enumerate(among_ranks.reports(t, t.answer, given, "gradients from each process")):
-        if report.kind == "NoneType":
-            expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
-        headline = f"rank {rank} returned a {report.kind}, and the task asks for a list"
-        expect.that(report.kind == "list", headline, LIST, report.kind)
-        yield rank, report
-
-
 def see_gradients(rank: int, report: ranks.Report, wrong: str = "") -> Iterator[Seen]:
     """See a rank's gradients; `wrong` says what other numbers mean."""
-    for number, item in enumerate(report.result):
-        kind, what = item.get("is"), f"item {number} of rank {rank}'s list"
-        headline = f"{what} is None: backward fills it, and `zero_grad` takes it away again"
-        yield must(kind != "NoneType", headline, EACH, "None")
-        yield must(not kind, f"{what} is a {kind}, and the task asks for a tensor", EACH, kind)
-        headline = f"rank {rank} returned the parameters, and the task asks for their gradients"
-        yield must(not item["parameter"], headline, "`parameter.grad` of each", "the parameters themselves")
-        place = item["device"]
-        yield must(place.startswith("cpu"), f"rank {rank}'s gradients are on {place}", "the CPU", place)
-    count = len(report.result)
+    got = read_gradients(report, rank)
+    count = len(got)
     headline = f"rank {rank} returned {times(count, 'gradient')} for {len(NAMES)} parameters"
     yield must(count == len(NAMES), headline, "the gradient of the weight, then of the bias")
-    for name, item in zip(NAMES, report.result, strict=True):
-        gradient = torch.tensor(item["values"]).reshape(item["shape"])
+    for name, gradient in zip(NAMES, got, strict=True):
         yield Seen(f"rank {rank}'s gradient of the {name}", gradient, WITHIN, wrong=wrong)
 
 
@@ -80,7 +58,7 @@ WHOLE = "those of nn.Linear(4, 1) directly after torch.manual_seed(0), of all ro
 
 @scene(ddp_gradients, ours, "both processes have the whole batch's gradients", WHOLE, only="cpu")
 def the_same_everywhere(t):
-    for rank, report in run_ranks(t, [make_data(t, t.seeds[0])] * WORLD):
+    for rank, report in enumerate(run_in_processes(t, [make_data(t, t.seeds[0])] * WORLD)):
         yield from see_gradients(
             rank, report, f"rank {rank} has other gradients than those of the whole batch"
         )
@@ -92,13 +70,13 @@ def own_rows(t):
     data = [(x + 3, y - 2) for _ in range(WORLD)]
     for rank, (own_x, own_y) in enumerate(data):
         own_x[rank::WORLD], own_y[rank::WORLD] = x[rank::WORLD], y[rank::WORLD]
-    for rank, report in run_ranks(t, data):
+    for rank, report in enumerate(run_in_processes(t, data)):
         yield from see_gradients(rank, report, f"rank {rank}'s result depends on rows that are not for it")
 
 
 @scene(ddp_gradients, ours, "DistributedDataParallel does the averaging", only="cpu")
 def by_ddp(t):
-    for rank, report in run_ranks(t, [make_data(t, t.seeds[2])] * WORLD):
+    for rank, report in enumerate(run_in_processes(t, [make_data(t, t.seeds[2])] * WORLD)):
         headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
         yield must(
             report.forwards, headline, "the model wrapped, and the wrapped one called", "a model alone"

@@ -13,18 +13,15 @@ from devlab.checks.seen import must
 from devlab.lessons.lesson_10_debugging import lesson
 
 failing_step = lesson.exercise(
-    "failing_step",
-    signature="failing_step(steps, x)",
-    facts=("X1", "X4"),
-    hints=(
-        "A step that returns has only launched its work. At which line does the host learn whether the work "
-        "went well, and how can you put such a line between any two steps?",
-        "After each step call `torch.accelerator.synchronize(x.device)`, in the same `try` as the step. "
-        "On the CPU there is nothing to wait for, and the step itself raises.",
-        "`for place, step in enumerate(steps)`: in a `try` first `x = step(x)` and then the wait; `except "
-        "(IndexError, RuntimeError): return place`. An error of earlier work must not be blamed on the first "
-        "step, so wait once before the loop, outside of any `try`.",
-    ),
+    "failing_step(steps, x)",
+    ("X1", "X4"),
+    "A step that returns has only launched its work. At which line does the host learn whether the work "
+    "went well, and how can you put such a line between any two steps?",
+    "After each step call `torch.accelerator.synchronize(x.device)`, in the same `try` as the step. "
+    "On the CPU there is nothing to wait for, and the step itself raises.",
+    "`for place, step in enumerate(steps)`: in a `try` first `x = step(x)` and then the wait; `except "
+    "(IndexError, RuntimeError): return place`. An error of earlier work must not be blamed on the first "
+    "step, so wait once before the loop, outside of any `try`.",
 )
 
 ASSERTED = "{}: device-side assert triggered. The error might be reported at some other call"

@@ -13,18 +13,15 @@ from devlab.checks.seen import most, must
 from devlab.lessons.lesson_10_debugging import lesson
 
 first_not_finite = lesson.exercise(
-    "first_not_finite",
-    signature="first_not_finite(model, x)",
-    facts=("X2", "R4"),
-    hints=(
-        "`module.register_forward_hook(look)` has `look(module, inputs, output)` called whenever that module "
-        "has made its output. Which modules need a hook, and where does the name of each come from?",
-        "For each of `model.named_modules()` register a hook that appends `(name, output.isfinite().all())` "
-        "to a list: its order is the order in which the outputs were made. An output may hold its tensors in "
-        "tuples, lists and dicts. In `finally`, call `remove()` of each hook.",
-        "What the hooks append are tensors: `torch.stack` them, and fetch all by one `tolist()`. To look "
-        "into an output, write an inner function that calls itself for each part of a container.",
-    ),
+    "first_not_finite(model, x)",
+    ("X2", "R4"),
+    "`module.register_forward_hook(look)` has `look(module, inputs, output)` called whenever that module "
+    "has made its output. Which modules need a hook, and where does the name of each come from?",
+    "For each of `model.named_modules()` register a hook that appends `(name, output.isfinite().all())` "
+    "to a list: its order is the order in which the outputs were made. An output may hold its tensors in "
+    "tuples, lists and dicts. In `finally`, call `remove()` of each hook.",
+    "What the hooks append are tensors: `torch.stack` them, and fetch all by one `tolist()`. To look "
+    "into an output, write an inner function that calls itself for each part of a container.",
 )
 
 INF = float("inf")

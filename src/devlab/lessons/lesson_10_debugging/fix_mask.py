@@ -7,15 +7,12 @@ from devlab.checks.scenes import scene
 from devlab.lessons.lesson_10_debugging import lesson, watched_straight
 
 fix_mask = lesson.exercise(
-    "fix_mask",
-    signature="fix_mask(x)",
-    facts=("X4", "X5", "E4"),
-    hints=(
-        "The line that fails is the sum. The culprit was made one line above it: where, and of which dtype?",
-        "A helper made inside a function takes device and dtype from the input: `x.new_full(...)`, or "
-        "`device=x.device, dtype=x.dtype`.",
-        '`mask = x.new_full((time, time), float("-inf")).triu(1)`',
-    ),
+    "fix_mask(x)",
+    ("X4", "X5", "E4"),
+    "The line that fails is the sum. The culprit was made one line above it: where, and of which dtype?",
+    "A helper made inside a function takes device and dtype from the input: `x.new_full(...)`, or "
+    "`device=x.device, dtype=x.dtype`.",
+    '`mask = x.new_full((time, time), float("-inf")).triu(1)`',
 )
 
 

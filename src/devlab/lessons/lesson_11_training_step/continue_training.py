@@ -30,20 +30,17 @@ from devlab.lessons.lesson_11_training_step import (
 )
 
 continue_training = lesson.exercise(
-    "continue_training",
-    signature="continue_training(model, loader, optimizer, device, steps, path)",
-    facts=("T1", "T2", "T4", "R3", "L4"),
-    hints=(
-        "Write down what the next step depends on: the model, the optimizer, the random numbers that dropout "
-        "draws, the order of this epoch, and how many of its batches are done. Each belongs in the file.",
-        "The order is drawn from `loader.generator` as an epoch begins. Keep its `get_state()` from before "
-        "`iter(loader)`, and count the batches taken. To come back, set the generator to that state, begin "
-        "the epoch, and pass over so many batches.",
-        "`torch.get_rng_state()` has the CPU's random numbers, and `get_rng_state(device)` of "
-        "`torch.get_device_module(device)` those of an accelerator: keep them under `device.type`. Read the "
-        'file by `torch.load(path, map_location="cpu", weights_only=True)`; `load_state_dict` copies from it '
-        "to where model and optimizer are.",
-    ),
+    "continue_training(model, loader, optimizer, device, steps, path)",
+    ("T1", "T2", "T4", "R3", "L4"),
+    "Write down what the next step depends on: the model, the optimizer, the random numbers that dropout "
+    "draws, the order of this epoch, and how many of its batches are done. Each belongs in the file.",
+    "The order is drawn from `loader.generator` as an epoch begins. Keep its `get_state()` from before "
+    "`iter(loader)`, and count the batches taken. To come back, set the generator to that state, begin "
+    "the epoch, and pass over so many batches.",
+    "`torch.get_rng_state()` has the CPU's random numbers, and `get_rng_state(device)` of "
+    "`torch.get_device_module(device)` those of an accelerator: keep them under `device.type`. Read the "
+    'file by `torch.load(path, map_location="cpu", weights_only=True)`; `load_state_dict` copies from it '
+    "to where model and optimizer are.",
 )
 
 

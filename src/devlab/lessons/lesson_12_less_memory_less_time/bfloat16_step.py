@@ -21,18 +21,15 @@ from devlab.lessons.lesson_12_less_memory_less_time import (
 )
 
 bfloat16_step = lesson.exercise(
-    "bfloat16_step",
-    signature="bfloat16_step(model, batch, optimizer, device, limit)",
-    facts=("F1", "F2", "T3"),
-    hints=(
-        "bfloat16 has the range of float32, so no gradient has to be made larger first. What is left of "
-        "mixed precision is a single `with` around two lines. Which two?",
-        "`with torch.autocast(device.type, dtype=torch.bfloat16):` around forward and loss. The gradients "
-        "arrive in float32 and as they are: after `loss.backward()` comes "
-        "`torch.nn.utils.clip_grad_norm_(model.parameters(), limit)`, which returns the norm from before.",
-        "Training mode, two moves, the block under autocast, `optimizer.zero_grad()`, `loss.backward()`, "
-        "`norm = ...` by `clip_grad_norm_`, `optimizer.step()`, `return loss.detach(), norm`.",
-    ),
+    "bfloat16_step(model, batch, optimizer, device, limit)",
+    ("F1", "F2", "T3"),
+    "bfloat16 has the range of float32, so no gradient has to be made larger first. What is left of "
+    "mixed precision is a single `with` around two lines. Which two?",
+    "`with torch.autocast(device.type, dtype=torch.bfloat16):` around forward and loss. The gradients "
+    "arrive in float32 and as they are: after `loss.backward()` comes "
+    "`torch.nn.utils.clip_grad_norm_(model.parameters(), limit)`, which returns the norm from before.",
+    "Training mode, two moves, the block under autocast, `optimizer.zero_grad()`, `loss.backward()`, "
+    "`norm = ...` by `clip_grad_norm_`, `optimizer.step()`, `return loss.detach(), norm`.",
 )
 
 WITHIN = 2e-3  # what bfloat16 may round differently in two steps of a clipped gradient at a rate of 0.1

@@ -12,18 +12,15 @@ from devlab.checks.seen import most, must
 from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 pool = lesson.exercise(
-    "pool",
-    signature="pool(x, lengths, limit)",
-    facts=("F9",),
-    hints=(
-        "Two lines need a number on the host: `lengths.tolist()` and `if`. Can both become tensors of their "
-        "own? And a loop over the batch is written out: each batch size is another graph.",
-        "`there = torch.arange(x.shape[1], device=x.device) < lengths[:, None]` is a mask of all rows at "
-        "once. `masked_fill` keeps nan out, which a product with 0 does not. `torch.where` takes the place "
-        "of `if`.",
-        "Sum `x.masked_fill(~there[:, :, None], 0)` over the length, divide by `lengths.clamp(min=1)`, "
-        "and multiply by `torch.where(largest > limit, limit / largest, 1.0)`.",
-    ),
+    "pool(x, lengths, limit)",
+    ("F9",),
+    "Two lines need a number on the host: `lengths.tolist()` and `if`. Can both become tensors of their "
+    "own? And a loop over the batch is written out: each batch size is another graph.",
+    "`there = torch.arange(x.shape[1], device=x.device) < lengths[:, None]` is a mask of all rows at "
+    "once. `masked_fill` keeps nan out, which a product with 0 does not. `torch.where` takes the place "
+    "of `if`.",
+    "Sum `x.masked_fill(~there[:, :, None], 0)` over the length, divide by `lengths.clamp(min=1)`, "
+    "and multiply by `torch.where(largest > limit, limit / largest, 1.0)`.",
 )
 
 

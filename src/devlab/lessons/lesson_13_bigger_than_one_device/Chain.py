@@ -12,16 +12,13 @@ from devlab.lessons.lesson_13_bigger_than_one_device import lesson
 from devlab.watching.watch import Log, watch
 
 Chain = lesson.exercise(
-    "Chain",
-    signature="class Chain(layers, placement)",
-    facts=("Q3",),
-    hints=(
-        "`x.to(device)` transfers nothing where x is there already. So `forward` may ask for a move before "
-        "every layer, and a transfer comes about only where the device changes. What has to be remembered?",
-        "In `__init__`: `self.layers = nn.ModuleList(layer.to(device) ...)` over `zip(layers, placement)`, "
-        "and `self.placement = list(placement)`: a layer without parameters cannot be asked where it is.",
-        "`for layer, device in zip(self.layers, self.placement): x = layer(x.to(device))`, then `return x`",
-    ),
+    "class Chain(layers, placement)",
+    ("Q3",),
+    "`x.to(device)` transfers nothing where x is there already. So `forward` may ask for a move before "
+    "every layer, and a transfer comes about only where the device changes. What has to be remembered?",
+    "In `__init__`: `self.layers = nn.ModuleList(layer.to(device) ...)` over `zip(layers, placement)`, "
+    "and `self.placement = list(placement)`: a layer without parameters cannot be asked where it is.",
+    "`for layer, device in zip(self.layers, self.placement): x = layer(x.to(device))`, then `return x`",
 )
 
 WITHIN = 1e-4

@@ -10,17 +10,14 @@ from devlab.checks.seen import Seen
 from devlab.lessons.lesson_13_bigger_than_one_device import lesson
 
 utilization = lesson.exercise(
-    "utilization",
-    signature="utilization(model, tokens, seconds, peak)",
-    facts=("Q1", "Q9"),
-    hints=(
-        "`model.parameters()` names each parameter once, also one that stands in two places. Which of them "
-        "take part in a product of matrices? A lookup and a sum are none.",
-        "Go through `model.modules()`. Each `nn.Linear` multiplies each token by its weight: 2 operations a "
-        "number in the forward, and 4 in the backward, for the gradients of the input and of the weight.",
-        "`weights = sum(one.weight.numel() for one in model.modules() if isinstance(one, nn.Linear))`, then "
-        "`operations = 6 * weights * tokens`, and the share is `operations / seconds / peak`.",
-    ),
+    "utilization(model, tokens, seconds, peak)",
+    ("Q1", "Q9"),
+    "`model.parameters()` names each parameter once, also one that stands in two places. Which of them "
+    "take part in a product of matrices? A lookup and a sum are none.",
+    "Go through `model.modules()`. Each `nn.Linear` multiplies each token by its weight: 2 operations a "
+    "number in the forward, and 4 in the backward, for the gradients of the input and of the weight.",
+    "`weights = sum(one.weight.numel() for one in model.modules() if isinstance(one, nn.Linear))`, then "
+    "`operations = 6 * weights * tokens`, and the share is `operations / seconds / peak`.",
 )
 
 
