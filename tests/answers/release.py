@@ -5,6 +5,8 @@ import gc
 import torch
 from bank import right, wrong
 
+SAME = "0 bytes: both looks saw the same, and one belongs before the entry is dropped, one after emptying"
+
 
 @right
 def drop_then_empty(cache, key, device):
@@ -122,7 +124,9 @@ def clears_all(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the tensor's size, not the fall of reserved memory", row="it returns what the device got back")
+@wrong(
+    "that is the tensor's size, not the fall of reserved memory", row="it returns what the device got back"
+)
 def size_of_the_tensor(cache, key, device):
     nbytes = cache[key].numel() * cache[key].element_size()
     del cache[key]
@@ -130,7 +134,7 @@ def size_of_the_tensor(cache, key, device):
     return nbytes
 
 
-@wrong("the fall of allocated memory, not of reserved", row="it returns what the device got back")
+@wrong("that is the fall of allocated memory, not of reserved", row="it returns what the device got back")
 def fall_of_allocated(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -139,7 +143,21 @@ def fall_of_allocated(cache, key, device):
     return before - memory.memory_allocated(device)
 
 
-@wrong("the wrong sign", row="it returns what the device got back")
+@wrong(
+    "that is a number of mebibytes, and the task asks for bytes", row="it returns what the device got back"
+)
+def in_mebibytes(cache, key, device):
+    return drop_then_empty(cache, key, device) // 2**20
+
+
+@wrong(
+    "that is a number of megabytes, and the task asks for bytes", row="it returns what the device got back"
+)
+def in_megabytes(cache, key, device):
+    return drop_then_empty(cache, key, device) // 10**6
+
+
+@wrong("the difference has the wrong sign", row="it returns what the device got back")
 def after_less_before(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -156,7 +174,7 @@ def what_is_left(cache, key, device):
     return memory.memory_reserved(device)
 
 
-@wrong("both looks saw the same", row=("it returns what the device got back", "of that device alone"))
+@wrong(SAME, row=("it returns what the device got back", "of that device alone"))
 def of_the_current_device(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved()
@@ -165,7 +183,7 @@ def of_the_current_device(cache, key, device):
     return before - memory.memory_reserved()
 
 
-@wrong("both looks saw the same", row="it returns what the device got back")
+@wrong(SAME, row="it returns what the device got back")
 def looks_before_emptying(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -255,7 +273,7 @@ def own_name(cache, key, device):
     return b - m.memory_reserved(device)
 
 
-@wrong("both looks saw the same", row="it returns what the device got back")
+@wrong(SAME, row="it returns what the device got back")
 def looks_too_late(cache, key, device):
     m = torch.get_device_module(device)
     del cache[key]
@@ -264,7 +282,10 @@ def looks_too_late(cache, key, device):
     return b - m.memory_reserved(device)
 
 
-@wrong("emptied before the first look", row="it returns what the device got back")
+@wrong(
+    "the cache was emptied before the first look: what went back then counts as well",
+    row="it returns what the device got back",
+)
 def emptied_before_looking(cache, key, device):
     m = torch.get_device_module(device)
     m.empty_cache()
