@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         "--fill",
         nargs=2,
         metavar=("TABLE", "COLUMN"),
-        help="write marks into a column of Moodle's grading worksheet or Canvas's exported gradebook too",
+        help="fill a column of Moodle's grading worksheet or Canvas's gradebook, in a copy by the results",
     )
     report.add_argument("--gradebook", action="store_true", help="write marks into nbgrader's gradebook too")
     report.add_argument(

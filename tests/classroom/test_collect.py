@@ -598,7 +598,7 @@ def test_whatever_is_handed_in_every_file_is_named_once(files, tmp_path):
     """No name and no content makes collecting fail, lose a file, or give a student two for one assignment."""
     path = tmp_path / "download.zip"
     path.write_bytes(zipped(files))
-    wanted = sorted(file.shown for file in download.files(path))
+    wanted = sorted(file.shown for file in download.walk_files(path))
     collection = collect([path], HANDOUTS)
     named = [one.path for one in collection.submissions] + [name for name, _ in collection.ignored]
     assert sorted(named) == wanted

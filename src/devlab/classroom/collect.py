@@ -18,15 +18,15 @@ from devlab.classroom.download import (
     OTHER_ARCHIVES,
     File,
     Unreadable,
-    files,
     is_notebook,
     notebook_of,
     printable,
     reason_of,
+    walk_files,
     without_doubles,
 )
 from devlab.classroom.handout import Handout
-from devlab.classroom.owners import Owned, attempt_of, owners
+from devlab.classroom.owners import Owned, find_owners, split_attempt
 from devlab.classroom.results import plain
 
 # The most bytes that are read of a student, since a zip of some kilobytes may unpack to any size, and as how
@@ -115,8 +115,8 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
     Nothing is written, and nothing that a student wrote is run. What goes wrong over a file is that file's
     problem.
     """
-    roots = [list(files(path)) for path in map(_inside_course, paths)]
-    found = [Submission(**vars(one)) for one in owners(roots, list(handouts))]
+    roots = [list(walk_files(path)) for path in map(_inside_course, paths)]
+    found = [Submission(**vars(one)) for one in find_owners(roots, list(handouts))]
     left = defaultdict(lambda: MOST_BYTES)
     # Notebooks come first: what else lies beside them may be large.
     for one in sorted(found, key=lambda one: not one.file.called_notebook):
@@ -142,7 +142,7 @@ def _lay_together(found: list[Submission]) -> None:
         if one.problem not in ("", TOO_MUCH) and not one.file.problem and not one.is_notebooks:
             others[one.key].append(one)
     for one in found:
-        if not one.problem and (there := _beside(one.file, others[one.key])):
+        if not one.problem and (there := _find_beside(one.file, others[one.key])):
             facts = "".join(f"{name} {other.file.size} {other.file.changed}" for name, other in there.items())
             one.digest = hashlib.sha256((one.digest + facts).encode()).hexdigest()
             one.beside = {name: other.file for name, other in there.items()}
@@ -150,7 +150,7 @@ def _lay_together(found: list[Submission]) -> None:
                 other.problem = "a helper or data: it is there when the notebook runs"
 
 
-def _beside(notebook: File, others: Sequence[Submission]) -> dict[str, Submission]:
+def _find_beside(notebook: File, others: Sequence[Submission]) -> dict[str, Submission]:
     """Return the files at or below a notebook's place by their paths from there, as far as there is room.
 
     A file that a platform renamed has its own name again. Where Canvas counted it, as in `my_helpers-1.py`,
@@ -166,7 +166,7 @@ def _beside(notebook: File, others: Sequence[Submission]) -> dict[str, Submissio
             found["/".join((*inside[:-1], own))] = one
             if own != inside[-1]:
                 stem, dot, ending = own.rpartition(".")
-                counted[attempt_of(stem)[0] + dot + ending] = one
+                counted[split_attempt(stem)[0] + dot + ending] = one
     return counted | found
 
 

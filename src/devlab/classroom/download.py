@@ -158,7 +158,7 @@ class File:
             raise Unreadable(f"it cannot be read ({reason_of(problem)}): ask for it again") from problem
 
 
-def files(root: Path) -> Iterator[File]:
+def walk_files(root: Path) -> Iterator[File]:
     """Yield every file at or below a path, in a fixed order. Rubbish is left out, and links are not followed.
 
     An empty folder is yielded too, with a problem: it may be a student's.

@@ -53,13 +53,13 @@ class Owned:
     prefix: str = ""
 
 
-def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
+def find_platforms(parts: Iterable[str]) -> list[re.Pattern]:
     """Return the platforms' patterns that names lying side by side follow.
 
     The pattern that most of the names follow comes first, then the one that most of the others follow, as
     long as it is more than half of those that are left.
 
-    >>> platforms_of(["anna.ipynb", "ben_1_2_x.ipynb"])
+    >>> find_platforms(["anna.ipynb", "ben_1_2_x.ipynb"])
     []
     """
     left, found = set(parts), []
@@ -94,24 +94,24 @@ def match_platform(part: str, patterns: Iterable[re.Pattern]) -> dict[str, str] 
     return facts | {"prefix": part.removesuffix(facts["rest"]) if facts["rest"] else f"{part}/"}
 
 
-def attempt_of(stem: str) -> tuple[str, int]:
+def split_attempt(stem: str) -> tuple[str, int]:
     """Split a count of attempts from a name: 0 where there is none.
 
-    >>> attempt_of("05_buffers-2"), attempt_of("05_buffers (3)"), attempt_of("05_buffers")
+    >>> split_attempt("05_buffers-2"), split_attempt("05_buffers (3)"), split_attempt("05_buffers")
     (('05_buffers', 2), ('05_buffers', 3), ('05_buffers', 0))
     """
     found = ATTEMPT.search(stem)
     return (stem[: found.start()], int(found["number"])) if found and found.start() else (stem, 0)
 
 
-def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
+def split_at_assignment(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
     """Return what stands before and after the assignment in a name, and the assignment, "" for none.
 
     The word "exercises" counts as a part of the assignment's name, whether that name has it or not.
 
-    >>> beside("anna maria - 05 Buffers (final)", ["05_buffers"])
+    >>> split_at_assignment("anna maria - 05 Buffers (final)", ["05_buffers"])
     ('anna maria', '', '05_buffers')
-    >>> beside("05_buffers_exercises_anna", ["05_buffers"])
+    >>> split_at_assignment("05_buffers_exercises_anna", ["05_buffers"])
     ('', 'anna', '05_buffers')
     """
     for assignment in sorted(assignments, key=len, reverse=True):
@@ -130,11 +130,11 @@ def is_assignment(part: str, assignments: Sequence[str]) -> bool:
     >>> is_assignment("05 Buffers", ["05_buffers"]), is_assignment("anna 05 buffers", ["05_buffers"])
     (True, False)
     """
-    before, after, assignment = beside(attempt_of(part)[0], assignments)
+    before, after, assignment = split_at_assignment(split_attempt(part)[0], assignments)
     return bool(assignment) and not before and not after
 
 
-def owners(roots: Sequence[list[File]], assignments: Sequence[str]) -> list[Owned]:
+def find_owners(roots: Sequence[list[File]], assignments: Sequence[str]) -> list[Owned]:
     """Return each file with its owner; a root is the files found under one path that the teacher named."""
     levels, by_folder, side_by_side = [], defaultdict(list), []
     for files in roots:
@@ -145,10 +145,10 @@ def owners(roots: Sequence[list[File]], assignments: Sequence[str]) -> list[Owne
             side_by_side += [(file, 0) for file in files]
         else:
             levels += inside
-    found = [one for level in (*levels, side_by_side) for one in _owners_at(level, assignments)]
+    found = [one for level in (*levels, side_by_side) for one in _find_owners_at(level, assignments)]
     for level in by_folder.values():
         alone = len(by_folder) == 1 or _tells_apart(level, assignments)
-        found += _owners_at(level, assignments, {} if alone else {file: "" for file, _ in level})
+        found += _find_owners_at(level, assignments, {} if alone else {file: "" for file, _ in level})
     return found
 
 
@@ -181,7 +181,7 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
 
 def _wraps(name: str, below: Level, assignments: Sequence[str]) -> bool:
     """Tell whether a name with nothing beside it is that of a folder of several students, not a student's."""
-    patterns = platforms_of([name])
+    patterns = find_platforms([name])
     loose = [file for file, at in below if len(file.parts) == at + 1 and file.called_notebook]
     if CANVAS in patterns and len(loose) > 1:  # the download itself, with numbers in its name
         return True
@@ -194,26 +194,28 @@ def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
     folders = {name for name in folders if not is_assignment(name, assignments)}
     loose = [file.name for file, at in level if len(file.parts) == at + 1 and file.called_notebook]
     several = folders.union(loose)
-    if len(folders) > 1 or (len(several) > 1 and platforms_of(several)):
+    if len(folders) > 1 or (len(several) > 1 and find_platforms(several)):
         return True
     lefts = defaultdict(set)
     for name in loose:
-        before, after, assignment = beside(_plain_stem(name), assignments)
+        before, after, assignment = split_at_assignment(_plain_stem(name), assignments)
         lefts[assignment].add(before or after)
     return any(assignment and len(names - {""}) > 1 for assignment, names in lefts.items())
 
 
-def _owners_at(level: Level, assignments: Sequence[str], names: dict[File, str] | None = None) -> list[Owned]:
+def _find_owners_at(
+    level: Level, assignments: Sequence[str], names: dict[File, str] | None = None
+) -> list[Owned]:
     """Return the owners of files that lie side by side.
 
     `names` are the students, if known already; "" stands for the name of the file's folder.
     """
     handed_in = {file.parts[at] for file, at in level if len(file.parts) > at + 1 or file.called_notebook}
-    patterns = platforms_of(handed_in or {file.parts[at] for file, at in level})
+    patterns = find_platforms(handed_in or {file.parts[at] for file, at in level})
     if not names:
         loose = [file for file, at in level if len(file.parts) == at + 1]
         loose = [file for file in loose if not match_platform(file.name, patterns)]
-        names = _names_in([file for file in loose if file.called_notebook] or loose, assignments)
+        names = _name_students([file for file in loose if file.called_notebook] or loose, assignments)
     return [_find_owner(file, at, patterns, names, assignments) for file, at in level]
 
 
@@ -221,19 +223,19 @@ def _find_owner(
     file: File, at: int, patterns: list[re.Pattern], names: dict[File, str], assignments: Sequence[str]
 ) -> Owned:
     part, inside = file.parts[at], file.parts[at + 1 :]
-    attempts = [attempt_of(_stem(name))[1] for name in (part, *inside)]
+    attempts = [split_attempt(_stem(name))[1] for name in (part, *inside)]
     if told := match_platform(part, patterns):
-        *_, assignment = beside("/".join(map(_stem, (told["rest"], *inside))), assignments)
-        attempt = told["time"], attempt_of(_stem(told["rest"]))[1] or max(attempts)
+        *_, assignment = split_at_assignment("/".join(map(_stem, (told["rest"], *inside))), assignments)
+        attempt = told["time"], split_attempt(_stem(told["rest"]))[1] or max(attempts)
         student, number, late = safe(told["name"]), told["id"], bool(told["late"])
         facts = (assignment, number, attempt, late, True, told["prefix"])
         return Owned(file, student, ("platform", student, number), *facts)
-    *_, assignment = beside("/".join((*file.parts[:-1], _stem(file.name))), assignments)
+    *_, assignment = split_at_assignment("/".join((*file.parts[:-1], _stem(file.name))), assignments)
     facts = {"assignment": assignment, "attempt": ("", max(attempts))}
     facts["late"] = any(LATE.search(name) for name in (part, *inside))
     if inside:
         folder = LATE.sub("", _stem(part)).strip(" _-")
-        before, after, _ = beside(folder, assignments)
+        before, after, _ = split_at_assignment(folder, assignments)
         student = safe(before or after or folder)
         return Owned(file, student, (*file.parts[:at], folder), told=True, **facts)
     stem = _plain_stem(part)
@@ -244,7 +246,7 @@ def _find_owner(
     return Owned(file, student or safe(stem), (*file.parts[:at], stem), **facts)
 
 
-def _names_in(loose: list[File], assignments: Sequence[str]) -> dict[File, str]:
+def _name_students(loose: list[File], assignments: Sequence[str]) -> dict[File, str]:
     """Name the students of files that lie in no student's folder: `anna_05_buffers.ipynb`.
 
     Of what stands before and after the assignment, the side counts that tells all of them apart. A name that
@@ -253,12 +255,12 @@ def _names_in(loose: list[File], assignments: Sequence[str]) -> dict[File, str]:
     sides, unknown = defaultdict(dict), []
     for file in loose:
         stem = _plain_stem(file.name)
-        before, after, assignment = beside(stem, assignments)
+        before, after, assignment = split_at_assignment(stem, assignments)
         if assignment:
             sides[assignment][file] = before, after
         else:
             unknown.append((file, [token for token in stem.split("_") if token.strip()] or [stem]))
-    names = _by_tokens(unknown)
+    names = _name_by_tokens(unknown)
     for found in sides.values():
         pairs = set(found.values())
         for side in (0, 1):
@@ -270,7 +272,7 @@ def _names_in(loose: list[File], assignments: Sequence[str]) -> dict[File, str]:
     return names
 
 
-def _by_tokens(files: list[tuple[File, list[str]]]) -> dict[File, str]:
+def _name_by_tokens(files: list[tuple[File, list[str]]]) -> dict[File, str]:
     """Tell the students apart by names like `anna_maria_homework`: last words that all share are no names."""
     if not files:
         return {}
@@ -297,7 +299,7 @@ def _folder_of(file: File, assignments: Sequence[str]) -> str:
 
 def _plain_stem(name: str) -> str:
     """Return a file's name without its ending, the count of attempts and a mark of lateness."""
-    return LATE.sub("", attempt_of(_stem(name))[0])
+    return LATE.sub("", split_attempt(_stem(name))[0])
 
 
 def _stem(name: str) -> str:

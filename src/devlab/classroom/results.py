@@ -16,7 +16,7 @@ from pathlib import Path
 
 from devlab.checks.result import Outcome
 from devlab.classroom.download import printable, whole
-from devlab.classroom.owners import beside
+from devlab.classroom.owners import split_at_assignment
 
 OF_ROWS = frozenset(map(str, Outcome))
 # The outcomes of an exercise: devlab's verdicts, and the ways in which its process may end.
@@ -286,7 +286,7 @@ def fill_table(records: Iterable[Record], table: Path, column: str, folder: Path
     if column not in head:
         raise GradebookError(f"{table} has no column {column}. It has: {', '.join(head)}")
     records = [record for record in records if record.exercises]
-    _, _, named = beside(column, sorted({record.assignment for record in records}))
+    _, _, named = split_at_assignment(column, sorted({record.assignment for record in records}))
     records = [record for record in records if named in ("", record.assignment)]
     marks = {record.number: record for record in records if record.number}
     several = sorted({record.assignment for record in records})
