@@ -401,8 +401,6 @@ def same_as_passed(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
 def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
     """Return the expression that a caller passed for a parameter, with the caller's scope."""
     caller = scope.caller
-    while scope.mine and caller is not None and _transforms(caller):  # as vmap does, with the same arguments
-        caller = caller.caller
     call = scope.call or (caller.failing if caller else None)
     if caller is None or not isinstance(call, ast.Call):
         return None
@@ -424,10 +422,6 @@ def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
     if isinstance(function, functools.partial):
         place -= len(function.args)
     return (call.args[place], caller) if 0 <= place < len(call.args) else None
-
-
-def _transforms(scope: Scope) -> bool:
-    return in_torch(scope) and "func" in scope.filename.removeprefix(TORCH)
 
 
 def handed_on(scope: Scope, name: str) -> bool:

@@ -41,13 +41,11 @@ def innermost_mine(scopes: list[Scope]) -> Scope | None:
     return next(iter(calm or mine or scopes[::-1]), None)
 
 
-def describe(operand: Operand) -> str:
-    """Return the dtype and shape of an operand, if the tensor is still there."""
+def describe(operand: Operand, gone: str = "no longer there") -> str:
+    """Return the dtype and shape of an operand; the words given if the tensor is gone."""
     tensor = operand.tensor
-    if tensor is None:
-        return "no longer there"
-    dtype = SHORT_DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
-    return f"{dtype}[{','.join(map(str, tensor.shape))}]"
+    dtype = None if tensor is None else SHORT_DTYPES.get(tensor.dtype, _short(tensor.dtype))
+    return gone if tensor is None else f"{dtype}[{','.join(map(str, tensor.shape))}]"
 
 
 def place_of_failure(report: Explanation, scopes: list[Scope]) -> None:
@@ -255,10 +253,9 @@ def explain_dtype(report: Explanation, scopes: list[Scope], problem: Problem) ->
     report.known, report.culprit, report.origin = True, wrong.name, origin(wrong)
     report.aliases = [name for name in aliases(wrong) if name != wrong.name]
     report.headline = f"{wrong.name} is {own}, and the operation needs {needs}"
-    report.met = [
-        Met(o.name, _describe(o), o.device, "" if o is wrong else origin(o, False), o is wrong)
-        for o in found[:6]
-    ]
+    for one in found[:6]:
+        what, place = describe(one, _short(_dtype(one))), "" if one is wrong else origin(one, False)
+        report.met.append(Met(one.name, what, one.device, place, one is wrong))
     if written(wrong):
         report.headline = f"{wrong.name} is {own}, and cannot take a result in {needs} in place"
 
@@ -269,11 +266,6 @@ def _short(dtype: torch.dtype | None) -> str:
 
 def _dtype(operand: Operand) -> torch.dtype | None:
     return operand.tensor.dtype if operand.tensor is not None else dtype_of(operand.node, operand.scope)
-
-
-def _describe(operand: Operand) -> str:
-    dtype = _dtype(operand)
-    return describe(operand) if operand.tensor is not None or dtype is None else _short(dtype)
 
 
 def _meeting(scopes: list[Scope], message: str) -> tuple[list[Operand], Operand | None, torch.dtype | None]:
@@ -307,16 +299,12 @@ def _odd_one(found: list[Operand], scope: Scope, message: str) -> tuple[Operand 
     by_index = scope.failing is not None and bool(index)
     fixed = into or [o for o in found if o.registered] or found[:1] * by_index
     free = sorted((o for o in found if o not in fixed), key=lambda o: _width(_dtype(o)))
-    goals = [_dtype(o) for o in fixed] or _of_module(scope) or [_dtype(o) for o in free]
-    wrong = next((o for o in reversed(free) if _dtype(o) not in goals[:1]), None) if goals else None
-    return wrong, goals[0] if goals else None
-
-
-def _of_module(scope: Scope) -> list[torch.dtype]:
-    """Return the dtype of the module that a frame was calling, as a list of none or one."""
     module = scope.evaluate(scope.failing.func) if isinstance(scope.failing, ast.Call) else None
     own = module.parameters() if isinstance(module, torch.nn.Module) else ()
-    return [p.dtype for p in own if p.dtype.is_floating_point][:1]
+    of_module = [p.dtype for p in own if p.dtype.is_floating_point][:1]
+    goals = [_dtype(o) for o in fixed] or of_module or [_dtype(o) for o in free]
+    wrong = next((o for o in reversed(free) if _dtype(o) not in goals[:1]), None) if goals else None
+    return wrong, goals[0] if goals else None
 
 
 def _width(dtype: torch.dtype) -> int:
@@ -350,7 +338,7 @@ def explain_no_dtype(report: Explanation, scopes: list[Scope], problem: Problem)
     if wrong is not None:
         identify(wrong, scopes)
         report.known, report.culprit, report.origin = True, wrong.name, origin(wrong)
-        report.met = [Met(wrong.name, _describe(wrong), wrong.device, "", True)]
+        report.met = [Met(wrong.name, describe(wrong, _short(_dtype(wrong))), wrong.device, "", True)]
         by = f"{device} does not compute with" if not named else "the operation does not take"
         report.headline = f"{wrong.name} is {_short(_dtype(wrong))}, which {by}"
     elif scope is not None and isinstance(scope.failing, ast.Call):

@@ -160,16 +160,14 @@ def _generator_expression(scopes: list[Scope]) -> tuple[ast.expr | None, Scope |
 
 def explain_meta(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """What has no data was computed with, moved or read."""
-    found = [(scope, *held) for scope in scopes if scope.mine for held in [_module(scope)] if held]
-    if found:
-        _empty(report, *found[0])
-        return
-    for scope in reversed(scopes):
-        empty = [o for o in operands(scope) if o.device == "meta"] if scope.mine else []
-        if empty:
-            blame(report, scopes, empty[0], "{} is on meta: it has a shape and a dtype, and holds no data")
-            report.note = "make it on a device with memory; what is on meta cannot be moved or read"
-            return
+    mine = [scope for scope in scopes if scope.mine]
+    held = [(scope, *found) for scope in mine if (found := _module(scope))]
+    empty = [o for scope in reversed(mine) for o in operands(scope) if o.device == "meta"]
+    if held:
+        _empty(report, *held[0])
+    elif empty:
+        blame(report, scopes, empty[0], "{} is on meta: it has a shape and a dtype, and holds no data")
+        report.note = "make it on a device with memory; what is on meta cannot be moved or read"
 
 
 def _module(scope: Scope) -> tuple[str, torch.nn.Module] | None:
@@ -179,7 +177,7 @@ def _module(scope: Scope) -> tuple[str, torch.nn.Module] | None:
     receiver = function.value if isinstance(function, ast.Attribute) else None
     for node in (function, receiver):
         value = scope.evaluate(node) if node is not None else None
-        if isinstance(value, torch.nn.Module) and any(map(_is_empty, _held_by(value).values())):
+        if isinstance(value, torch.nn.Module) and any(t.is_meta for t in _held_by(value).values()):
             return scope.text(node), value
     return None
 
@@ -189,14 +187,10 @@ def _held_by(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def _is_empty(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "meta"
-
-
 def _empty(report: Explanation, scope: Scope, name: str, module: torch.nn.Module) -> None:
     """A module without data."""
     state = _held_by(module)
-    empty = [key for key, value in state.items() if _is_empty(value)]
+    empty = [key for key, value in state.items() if value.is_meta]
     path = _only(module, empty)
     inner = None if path is None else name + "".join(_step(part) for part in path.split(".") if part)
     report.known, report.culprit = True, inner or name

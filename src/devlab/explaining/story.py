@@ -352,8 +352,7 @@ class _Follower:
     def parameter(self, node: ast.Name, scope: Scope, depth: int) -> bool:
         passed = argument_for(scope, node.id)
         if passed is not None:
-            if is_methods(scope):
-                self.story.outside = True
+            self.story.outside |= is_methods(scope)
             return self.expression(passed[0], passed[1], passed[1].line, depth)
         return self.story.finish(ARGUMENT, node, scope)
 
