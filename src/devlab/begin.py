@@ -9,6 +9,7 @@ import torch
 from devlab import __version__
 from devlab.devices import UnknownDevice, accelerators, introduce, two, with_account
 from devlab.explaining.uncaught import explain_errors
+from devlab.launching import launch_cell
 from devlab.panel import Note, notebook_shell
 
 
@@ -61,14 +62,8 @@ def _begin(device: torch.device, words: str, problem: str) -> None:
     Note(f"{head} · {words}{problem}").show()
     explain_errors(device)
     if shell := notebook_shell():
-        shell.register_magic_function(_launch, "cell", "launch")
+        shell.register_magic_function(launch_cell, "cell", "launch")
     if device.type == "sim" and shell:
         from devlab.sim import clock
 
         clock.real_waits()
-
-
-def _launch(line: str, cell: str) -> None:
-    from devlab.launching import launch_cell  # which imports what only programs of several ranks need
-
-    launch_cell(line, cell)

@@ -57,10 +57,6 @@ class Panel:
         self._shown_in_cell = shell.execution_count
         display(self._content(), raw=True)
 
-    def hold_back(self) -> None:
-        """Do not show it as the value of this cell: something else shows it."""
-        self._shown_in_cell = notebook_shell().execution_count
-
     def _content(self) -> dict[str, str]:
         content = self.html()
         shown = card(content, self.accent) if self.accent else content
@@ -73,6 +69,9 @@ class Panel:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        return f"<{self.text().partition(chr(10))[0]}>"
 
 
 def page(title: str, style: str, body: str) -> str:
@@ -242,6 +241,3 @@ class Note(Panel):
     def text(self) -> str:
         """Return the message."""
         return self.message
-
-    def __repr__(self) -> str:
-        return f"Note({self.message!r})"

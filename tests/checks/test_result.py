@@ -154,7 +154,7 @@ def test_properties():
     assert (result.points, result.possible, result.passed) == (1, 2, False)
     assert result.outcome == "failed"
     assert [row.passed for row in result.rows] == [False, True]
-    assert repr(result) == "<Result move: failed, 1 of 2 points>"
+    assert repr(result).startswith("<✗ move: the label stayed behind")
 
 
 def test_strict_mode_raises_for_all_but_a_pass(monkeypatch, capsys):

@@ -42,7 +42,7 @@ def test_the_panel_says_all_that_matters():
         assert part in report.html()
     assert report.known
     assert report.mend == "weight = torch.ones(3, device=x.device)", report.text()
-    assert report.mend_where == f"test_explain.py, line {first + 3}"
+    assert report.changes[0].where == f"test_explain.py, line {first + 3}"
     assert "<code>weight</code>" in report.html()
     assert not re.search(r"<style|class=|<script", report.html())
 
@@ -297,7 +297,7 @@ def test_the_change_is_shown_as_lines_that_go_and_lines_that_come():
     assert [one.replaced for one in first.changes] == ["mask = torch.ones(4)"]
     assert "− mask = torch.ones(4)</code>" in first.html()
     assert f"+ {escape(first.mend)}</code>" in first.html()
-    assert second.mend_before
+    assert second.changes[0].before
     assert "−" not in second.html()
     assert f"+ {escape(second.mend)}</code>" in second.html()
 

@@ -44,14 +44,13 @@ def check(answer: Callable) -> Result:
 def _judge_live(answer: Callable, names: Iterable[str]) -> Result:
     """Judge in a notebook: what runs on says so, an interrupt ends in a verdict, a failed cell is named."""
     name = str(getattr(answer, "__name__", "check"))
-    waiting = card.Waiting(name)
-    try:
-        result = verdict(answer, names, waiting)
-    except KeyboardInterrupt as stop:
-        at = loops_around(stop) or where_raised(stop)
-        details = ("at", at), ("next", "see what your code was doing there, then run this cell again")
-        result = Result(name, Outcome.ERROR, "you have interrupted it", details=details[not at :])
-    waiting.end()
+    with card.told_while_running(name) as speak:
+        try:
+            result = verdict(answer, names, speak)
+        except KeyboardInterrupt as stop:
+            at = loops_around(stop) or where_raised(stop)
+            details = ("at", at), ("next", "see what your code was doing there, then run this cell again")
+            result = Result(name, Outcome.ERROR, "you have interrupted it", details=details[not at :])
     result.warning = find_failed_cell(answer)
     return result
 
@@ -67,15 +66,10 @@ def onward(name: str) -> tuple[str, str]:
     if place + 1 == len(course):
         return "Well done. That was the last exercise of the course.", ""
     (lesson, _), (following, coming) = course[place : place + 2]
-    if following is not lesson:
-        return (
-            f"Well done. The next lesson is {following.title}.",
-            f"../{notebook('notebooks', following.id)}",
-        )
-    return (
-        f"Well done. `{coming}` comes next.",
-        f"../{notebook('exercises', lesson.id)}#cell-id=task_{coming}",
-    )
+    words, where = f"The next lesson is {following.title}.", notebook("notebooks", following.id)
+    if following is lesson:
+        words, where = f"`{coming}` comes next.", f"{notebook('exercises', lesson.id)}#cell-id=task_{coming}"
+    return f"Well done. {words}", f"../{where}"
 
 
 def verdict(answer: Callable, names: Iterable[str] = (), speak: Callable | None = None) -> Result:

@@ -42,10 +42,15 @@ def solution(answer: Callable | str, give_up: bool = False) -> Panel:
                 f"To see a solution all the same: devlab.solution({exercise.name}, give_up=True)"
             )
         )
+    return _show(solution_of(exercise))
+
+
+def solution_of(exercise: Exercise) -> Panel:
+    """Return an exercise's solution, or a note where this installation has none."""
     try:
-        return _show(Solution(exercise.name, solution_source(exercise)))
+        return Solution(exercise.name, solution_source(exercise))
     except LookupError as missing:
-        return _show(Note(str(missing)))
+        return Note(str(missing))
 
 
 def reset(answer: Callable | str) -> Panel:
@@ -128,12 +133,8 @@ class Hint(Panel):
 
     def html(self) -> str:
         """Return the same as prose, with its code set as code."""
-        paragraphs = [prose(one) for one in self._words]
-        words = "".join(f'<div style="margin-top:0.3em">{one}</div>' for one in paragraphs)
+        words = "".join(f'<div style="margin-top:0.3em">{prose(one)}</div>' for one in self._words)
         return f"<strong>{escape(self._title)}</strong>{words}"
-
-    def __repr__(self) -> str:
-        return f"<{self._title}>"
 
 
 class Solution(Panel):
@@ -153,9 +154,6 @@ class Solution(Panel):
             f"<div>one solution of <strong>{escape(self.name)}</strong></div>"
             f'<pre style="margin:0.5em 0">{escape(self.source)}</pre>'
         )
-
-    def __repr__(self) -> str:
-        return f"<Solution {self.name}>"
 
 
 def _show(panel: Panel) -> Panel:

@@ -189,7 +189,7 @@ class Result(Panel):
 
     def _html_table(self) -> str:
         columns = [Column(look=ROW, html=prose, labels=True, head='style="padding:0"')]
-        columns += [Column(device, CENTRED, _html_sign, head=DEVICE) for device in self.devices]
+        columns += [Column(device, CENTRED, html_sign_of, head=DEVICE) for device in self.devices]
         rows = [(row.label, *row.outcomes.values()) for row in self._table]
         return Table(columns, rows, look=TABLE, row_look=PLAIN).html()
 
@@ -209,11 +209,9 @@ class Result(Panel):
         rows = [(label, marked.get(label, escape(text))) for label, text in self.details]
         return Table(columns, rows, look=TABLE, row_look=PLAIN).html()
 
-    def __repr__(self) -> str:
-        return f"<Result {self.name}: {self.outcome}, {self.score}>"
 
-
-def _html_sign(outcome: Outcome | None) -> str:
+def html_sign_of(outcome: Outcome | None) -> str:
+    """Return the sign of an outcome as HTML, nothing for None."""
     return outcome.html_sign if outcome else ""
 
 

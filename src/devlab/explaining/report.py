@@ -159,7 +159,7 @@ class Change:
     replaced: str
 
 
-@dataclass(eq=False)
+@dataclass(repr=False, eq=False)
 class Explanation(Panel):
     """An error explained: `culprit`, `origin` and `mend` as text; `known` is False without a culprit.
 
@@ -185,16 +185,6 @@ class Explanation(Panel):
     def mend(self) -> str:
         """Return the code of the changes."""
         return "\n".join(one.code for one in self.changes)
-
-    @property
-    def mend_where(self) -> str:
-        """Return where the first change goes."""
-        return self.changes[0].where if self.changes else ""
-
-    @property
-    def mend_before(self) -> bool:
-        """Tell whether the first change is a line to be added before the one that it names."""
-        return bool(self.changes) and self.changes[0].before
 
     def rows(self) -> list[tuple[str, object]]:
         """Return the labelled lines of what is known, without the table of tensors."""
@@ -245,13 +235,8 @@ class Explanation(Panel):
 
     def html(self) -> str:
         """Return the explanation as HTML."""
-        heads = (
-            ("", str.strip),
-            ("tensor", _code),
-            ("what", escape),
-            ("device", escape),
-            ("where from", escape),
-        )
+        heads = [("", str.strip), ("tensor", _code)]
+        heads += [(name, escape) for name in ("what", "device", "where from")]
         met = [(_sign(one), one.name, one.what, one.device, one.origin) for one in self.met]
         rows = [(label, _html(label, value)) for label, value in self.rows() + self.proposal()]
         columns = [Column(look=_CELL, labels=True), Column(look=_CELL, html=str)]
@@ -262,9 +247,6 @@ class Explanation(Panel):
             ).html()
             + Table(columns, rows, look=TABLE, row_look=PLAIN).html()
         )
-
-    def __repr__(self) -> str:
-        return f"<Explanation: {self.headline}>"
 
 
 def _html(label: str, value: str | Change) -> str:

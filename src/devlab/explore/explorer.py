@@ -111,6 +111,3 @@ class Explorer(Panel):
             print(NEEDS)
             return
         self._drawn.append(live.show(self))
-
-    def __repr__(self) -> str:
-        return f"<Explorer {self.title!r}: {self.state}>"

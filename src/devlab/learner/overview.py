@@ -5,16 +5,15 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 
 from devlab import __version__
 from devlab.carried import notebook
 from devlab.checks.exercise import Lesson, lessons
-from devlab.checks.result import CHIPS, Outcome
+from devlab.checks.result import CHIPS, PLAIN, Outcome, html_sign_of
 from devlab.learner.progress import HOW_TO_SAVE, Line, Standing, heading_of, is_simulated, label, load
-from devlab.panel import UNSEEN, Note, Panel, escape, page
+from devlab.panel import Column, Note, Panel, Table, escape, page
 
 CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"
 LEFT = f"{CELL};text-align:left"
@@ -89,53 +88,29 @@ def _legend(outcomes: list[Outcome]) -> str:
 
 def _table(standing: Standing, lesson: Lesson, lines: list[Line], alone: bool) -> str:
     path = "" if alone else notebook("exercises", lesson.id)
-    names = {line.name: _link(_breakable(line.name), path, f"#cell-id=task_{line.name}") for line in lines}
-    rows = "".join(
-        f'<tr style="background:none"><th scope="row" style="{NAME}">{line.outcome.html_sign} '
-        f"{names[line.name]}</th>{_cells(line.on(device) for device in standing.devices)}"
-        f'<td style="{LEFT}">{escape(line.remark)}</td></tr>'
-        for line in lines
-    )
+    columns = [Column("exercise", f'style="{NAME}"', str, labels=True)]
+    columns += [Column(label(device), f'style="{MIDDLE}"', html_sign_of) for device in standing.devices]
+    columns += [Column("remarks", f'style="{LEFT}"')]
+    rows = []
+    for line in lines:
+        name = _link(_breakable(line.name), path, f"#cell-id=task_{line.name}")
+        outcomes = (line.on(device) for device in standing.devices)
+        rows.append((f"{line.outcome.html_sign} {name}", *outcomes, line.remark))
+    look = 'style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit"'
+    caption = f"{heading_of(lesson)}, with the outcome on each device"
     return (
         # A screen reader reads the table's caption, so the line above the table is for the eye alone.
         # Where the table is wider than the screen it scrolls by itself, by keyboard too: without the second
         # attribute, JupyterLab takes the arrow keys for its own.
         '<div role="group" tabindex="0" data-lm-suppress-shortcuts="true" style="overflow-x:auto;'
         f'position:relative" aria-label="{escape(heading_of(lesson))}">'
-        '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit">'
-        f'<caption style="{UNSEEN}">{escape(heading_of(lesson))}, with the outcome on each device</caption>'
-        f"<thead>{_heads(standing.devices)}</thead><tbody>{rows}</tbody></table></div>"
+        f"{Table(columns, rows, look=look, row_look=PLAIN, caption=caption).html()}</div>"
     )
-
-
-def _heads(devices: list[str]) -> str:
-    """Return the rows of heads: the simulated devices, which come last, stand under a word that says so."""
-    simulations = [device for device in devices if is_simulated(device)]
-    down = ' rowspan="2"' * bool(simulations)
-    real = "".join(_head(device, MIDDLE, down) for device in devices if device not in simulations)
-    first = _head("exercise", NAME, down) + real
-    last = _head("remarks", LEFT, down)
-    if not simulations:
-        return f"<tr>{first}{last}</tr>"
-    over = f'<th scope="colgroup" colspan="{len(simulations)}" style="{MIDDLE}">simulated</th>'
-    under = "".join(_head(device, MIDDLE) for device in simulations)
-    return f"<tr>{first}{over}{last}</tr><tr>{under}</tr>"
-
-
-def _head(words: str, style: str, more: str = "") -> str:
-    # On the bottom line, where the names of the simulated devices stand.
-    return f'<th scope="col"{more} style="{style};vertical-align:bottom">{escape(words)}</th>'
 
 
 def _breakable(name: str) -> str:
     """Return a name that a narrow screen may break after each underscore, and nowhere else."""
     return escape(name).replace("_", '_<wbr style="white-space:normal">')
-
-
-def _cells(outcomes: Iterable[Outcome | None]) -> str:
-    return "".join(
-        f'<td style="{MIDDLE}">{outcome.html_sign if outcome else ""}</td>' for outcome in outcomes
-    )
 
 
 def _link(words: str, path: str, cell: str = "") -> str:
@@ -179,14 +154,9 @@ def write(standing: Standing, path: str | Path) -> Path:
     where = Path(os.path.expanduser(path)).absolute()
     made = FORMATS.get(where.suffix.lower())
     if made is None:
-        given = (
-            f"the ending {where.suffix!r} is none of those"
-            if where.suffix
-            else f"{str(path)!r} has no ending"
-        )
         raise CannotSave(
-            f"Not saved: the file's ending chooses what is written, .html, .csv or .json, and {given}. "
-            f'Try "{where.stem.strip(".") or "me"}.html".'
+            "Not saved: the file's ending chooses what is written, .html, .csv or .json, and "
+            f'{str(path)!r} has none of those. Try "{where.stem.strip(".") or "me"}.html".'
         )
     if not where.parent.is_dir():
         raise CannotSave(f"Not saved: there is no folder {where.parent}. Make it first, or name another.")
@@ -226,7 +196,11 @@ def as_json(standing: Standing) -> str:
                 "lesson": lesson.id,
                 "title": lesson.title,
                 "exercises": [
-                    {"exercise": line.name, **_facts(line), "devices": _outcomes(line, standing.devices)}
+                    {
+                        "exercise": line.name,
+                        **_facts(line),
+                        "devices": {d: line.on(d) for d in standing.devices},
+                    }
                     for line in standing.of(lesson)
                 ],
             }
@@ -263,11 +237,6 @@ def _facts(line: Line) -> dict[str, str | int]:
     }
 
 
-def _outcomes(line: Line, devices: list[str]) -> dict[str, str | None]:
-    outcomes = {device: line.on(device) for device in devices}
-    return {device: str(outcome) if outcome else None for device, outcome in outcomes.items()}
-
-
 def _now() -> str:
     return time.strftime("%Y-%m-%d %H:%M %z")
 
@@ -291,7 +260,7 @@ class Progress(Standing, Panel):
         return "\n".join([*parts, *self.notes(), HOW_TO_SAVE, self.step])
 
     def _row(self, line: Line, width: int) -> str:
-        signs = "".join(f"  {_sign(line.on(device)):^{len(device)}}" for device in self.devices)
+        signs = "".join(f"  {getattr(line.on(device), 'sign', ''):^{len(device)}}" for device in self.devices)
         return f"  {line.outcome.sign} {line.name:<{width - 4}}{signs}  {line.remark}".rstrip()
 
     @property
@@ -317,9 +286,6 @@ class Progress(Standing, Panel):
         saved.show()
         return saved
 
-    def __repr__(self) -> str:
-        return f"<Progress: {self.passed} of {self.possible}>"
-
 
 class Saved(Note):
     """What became of saving: `path` is the file, None where nothing was written."""
@@ -327,10 +293,6 @@ class Saved(Note):
     def __init__(self, message: str, path: Path | None = None):
         super().__init__(message)
         self.path = path
-
-
-def _sign(outcome: Outcome | None) -> str:
-    return outcome.sign if outcome else ""
 
 
 def standing() -> Progress:

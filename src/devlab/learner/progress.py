@@ -128,11 +128,7 @@ def _change(entry: dict) -> Callable[[Record], None]:
 # Each reads its whole line before it changes the record, so that a damaged line changes nothing.
 def _hint(entry: dict) -> Callable[[Record], None]:
     number = int(entry["hint"])
-
-    def change(known: Record) -> None:
-        known.hints = max(known.hints, number)
-
-    return change
+    return lambda known: setattr(known, "hints", max(known.hints, number))
 
 
 def _try(entry: dict) -> Callable[[Record], None]:
