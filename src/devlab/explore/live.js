@@ -570,9 +570,10 @@ class Desk {
 
 function render({ model, el }) {
   const root = made("section", { class: "devlab-explorer" }, el);
-  const title = made("div", { class: "title" }, root);
+  const head = made("div", { class: "head" }, root);
+  const title = made("div", { class: "title" }, head);
   const ask = message => model.send({ asks: message });
-  const desk = new Desk(root, ask);
+  const desk = new Desk(head, ask);
   const picture = new Picture(root, ask);
   const player = new Player(root, picture, () => tell(model.get("view")));
   const caption = made("p", { class: "caption" }, root);

@@ -245,18 +245,19 @@ class Timeline(Panel):
     def _stages(self) -> bool:
         return any(span.state == STAGING for span in self.lanes[HOST])
 
-    def _states(self) -> list[str]:
-        shown = {span.state for lane in self.lanes.values() for span in lane}
+    @staticmethod
+    def _states(stack: "list[Timeline]") -> list[str]:
+        shown = {span.state for one in stack for lane in one.lanes.values() for span in lane}
         return [state for state in SIGNS if state in shown]
 
     def _legend(self) -> str:
-        return "  ".join(f"{SIGNS[state]} {state}" for state in self._states())
+        return "  ".join(f"{SIGNS[state]} {state}" for state in self._states([self]))
 
     def _html_legend(self) -> str:
         return "".join(
             '<span style="display:inline-block;width:18px;height:12px;'
             f'background:{_COLOURS[state] or _STRIPES}"></span> {state} &ensp;'
-            for state in self._states()
+            for state in self._states(self._stack)
         )
 
     def _waits(self) -> list[str]:

@@ -100,7 +100,7 @@ def has_eig(where: torch.device) -> bool:
     return True
 
 
-HIGH, LOW = 272, 178  # where the picture and the boxes of the devices end
+HIGH, LOW = 258, 174  # where the picture and the boxes of the devices end
 HOST_BOX, DEVICE_LEFT, DEVICE_WIDE = (0, 0, 250, LOW), 460, 300
 WIDEST = 48.0  # how wide the widest connection is drawn; the others are as much narrower as they are slower
 GIGABYTE = 1e9
@@ -201,10 +201,10 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Connections | None
     pen.part("cpu", "memory", (150, 36, 84, 130), "system", "memory")
     pen.part("cpu", "processor", (14, 70, 66, 62), "CPU")
     pen.connection("cpu", "own", (150, 101), (80, 101), found["cpu"])
-    tops = [0, 92] if len(state.accelerators) == 2 else [46]
+    tops = [0, 90] if len(state.accelerators) == 2 else [45]
     for place, top in zip(state.accelerators, tops, strict=False):
         middle = top + 54
-        pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 86)
+        pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 84)
         memory = facts(place, state.rules)["memory"]
         pen.part(place, "memory", (DEVICE_LEFT + 14, middle - 25, 92, 50), memory)
         pen.part(place, "processor", (DEVICE_LEFT + 204, middle - 25, 82, 50), "processor")
@@ -219,7 +219,7 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Connections | None
             pen.connection(place, "pageable", *ends, found[place])
     if len(state.accelerators) == 2:
         x = DEVICE_LEFT + 28
-        pen.connection(state.accelerators[0], "peer", (x, 79), (x, 121), found[state.accelerators[0]])
+        pen.connection(state.accelerators[0], "peer", (x, 79), (x, 119), found[state.accelerators[0]])
     if not state.accelerators:
         pen.words("none", 610, 100, "no accelerator here")
 
@@ -361,12 +361,12 @@ def _write_facts(pen: Pen, state: State, connections: Connections | None) -> Non
     """Write what the device looked at is and can do, in two columns."""
     look = {"anchor": "start", "size": USUAL}
     if state.gone:
-        pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: not there, {ALONE}", bold=True, **look)
+        pen.words("facts of", 4, LOW + 18, f"{state.looked_at}: not there, {ALONE}", bold=True, **look)
         return
     shown = list_facts(state, connections)
-    pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: {shown.pop('name')}", bold=True, **look)
+    pen.words("facts of", 4, LOW + 18, f"{state.looked_at}: {shown.pop('name')}", bold=True, **look)
     for number, (label, value) in enumerate(shown.items()):
-        x, y = (4, 390)[number % 2], LOW + 46 + 20 * (number // 2)
+        x, y = (4, 390)[number % 2], LOW + 38 + 18 * (number // 2)
         pen.words(f"fact {label}", x, y, label, quiet=True, **look)
         pen.words(f"value {label}", x + 128, y, value, **look)
 
