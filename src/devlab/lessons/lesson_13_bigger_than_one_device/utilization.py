@@ -21,26 +21,14 @@ utilization = lesson.exercise(
 )
 
 
-class Model(nn.Module):
-    """A table of words, layers, and scores for each word, by the table itself where it is tied."""
-
-    def __init__(self, words: int, width: int, blocks: int = 1, tied: bool = False, hidden: int = 20):
-        super().__init__()
-        self.table = nn.Embedding(words, width)
-        layers = (
-            nn.LayerNorm(width),
-            nn.Linear(width, hidden),
-            nn.GELU(),
-            nn.Linear(hidden, width, bias=False),
-        )
-        self.body = nn.Sequential(*layers, *(nn.Linear(width, width) for _ in range(blocks)))
-        self.head = nn.Linear(width, words, bias=False)
-        if tied:
-            self.head.weight = self.table.weight
-
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """Return the scores of the next word, for each word."""
-        return self.head(self.body(self.table(words)))
+def make_model(words, width, blocks=1, tied=False, hidden=20):
+    """Return a model that scores each word as the next one, by its table of words where that is tied."""
+    layers = nn.LayerNorm(width), nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width, bias=False)
+    more = [*(nn.Linear(width, width) for _ in range(blocks)), nn.Linear(width, words, bias=False)]
+    model = nn.Sequential(nn.Embedding(words, width), *layers, *more)
+    if tied:
+        model[-1].weight = model[0].weight
+    return model
 
 
 def ours(model, tokens, seconds, peak):
@@ -64,15 +52,15 @@ def answered(t, model, tokens=24, seconds=0.5, peak=1e7):
 @scene(utilization, ours, "each parameter once", "all numbers of all parameters")
 def parameters(t):
     for tied in (False, True):
-        model = Model(31 + t.seeds[0] % 5, 8, tied=tied).to(t.device)
-        model.body[1].requires_grad_(tied)
+        model = make_model(31 + t.seeds[0] % 5, 8, tied=tied).to(t.device)
+        model[2].requires_grad_(tied)
         yield "the number of parameters", answered(t, model)[0]
 
 
 @scene(utilization, ours, "the operations that a step is counted to do")
 def operations(t):
     for words, width, blocks, tied in ((40, 8, 1, False), (23, 12, 3, True), (5, 6, 0, False)):
-        model = Model(words, width, blocks, tied).to(t.device)
+        model = make_model(words, width, blocks, tied).to(t.device)
         batch = t.randint(0, words, (4, 5 + t.seeds[1] % 4))
         with FlopCounterMode(display=False) as counter:
             model(batch).sum().backward()
@@ -86,14 +74,14 @@ def operations(t):
 @scene(utilization, ours, "the share of the peak")
 def share(t):
     for tokens, seconds, peak in ((24, 0.5, 1e7), (16_384, 0.032, 8e8)):
-        got = answered(t, Model(40, 8).to(t.device), tokens, seconds, peak)
+        got = answered(t, make_model(40, 8).to(t.device), tokens, seconds, peak)
         yield Seen("the share in %", 100 * got[2], 1e-6, right=100 * got[1] / seconds / peak)
 
 
 @scene(utilization, ours, "a model without data, billions of parameters", only="cpu")
 def on_meta(t):
     with torch.device("meta"):
-        model = Model(50_000, 20_000, blocks=8, hidden=40_000)
+        model = make_model(50_000, 20_000, blocks=8, hidden=40_000)
     got = answered(t, model, 1 << 22, 60.0, 1e18)
     yield "the number of parameters", got[0]
     yield "the number of operations", got[1]
