@@ -99,13 +99,11 @@ class Lesson:
         """Return the exercises in the order of the notebook; those not yet imported are missing."""
         return [self.made[name] for name in self.order if name in self.made]
 
-    def exercise(self, signature: str, /, facts: tuple[str, ...], *hints: str, **longer) -> Exercise:
+    def exercise(self, signature: str, /, facts: tuple[str, ...], *hints: str) -> Exercise:
         """Add an exercise to the lesson and return it, ready for its rows.
 
         The signature states the contract, `"f(x)"` or `"class F(n)"`, with the name in it.
         """
-        if longer:  # the longer form of some lessons: the name first, then each part by its name
-            signature, hints = longer["signature"], longer["hints"]
         name = signature.removeprefix("class ").partition("(")[0]
         if name not in self.order:
             raise ValueError(f"lesson {self.id} does not list {name} among its exercises")

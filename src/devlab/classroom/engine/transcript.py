@@ -220,8 +220,6 @@ class Recorder(Caller):
 
     def call(self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log) -> object:
         """Make a call and keep it; what it raises goes on."""
-        if trial.unusual:  # no row's own judgement rests on it, and no replay asks for it
-            return super().call(trial, function, args, label, changes, log)
         entry = {"of": label}
         if self.rows:
             self.rows[-1].append(entry)

@@ -27,7 +27,6 @@ lesson = Lesson(
 )
 
 KIB, MIB = 1 << 10, 1 << 20
-UNITS = {KIB: "kibibytes", MIB: "mebibytes", 1000: "kilobytes", 1_000_000: "megabytes"}
 NAMES = (
     "memory_allocated",
     "memory_reserved",
@@ -119,16 +118,6 @@ def see_bytes(trial, *functions: Callable, shelf: Sequence[int] | None = None, m
         del ballast
 
 
-def expect_bytes(got: object, wanted: int, headline: str, slips: Mapping[str, int | tuple | None]) -> None:
-    """Expect a number of bytes; a usual slip gives its words, and is one number or several."""
-    expect.kind(got, int, "an int", "the number of bytes")
-    if got != wanted:
-        found = [
-            words for words, slip in slips.items() if got in (slip if isinstance(slip, tuple) else (slip,))
-        ]
-        expect.fail(found[0] if found else headline, f"{wanted:,} bytes", f"{got:,} bytes")
-
-
 LARGE = 20 * MIB + 512  # bytes that get a segment of their own, which is more than a MiB larger
 
 
@@ -154,11 +143,3 @@ def free_much_and_make_little(device: torch.device, shelf: list) -> torch.Tensor
     """Give an answer a function after which less is allocated than before."""
     shelf.clear()
     return floats(1000, device)
-
-
-def in_units(wanted: int) -> dict[str, int]:
-    """Return the slips that give a number of larger units than bytes."""
-    return {
-        f"that is a number of {unit}, and the task asks for bytes": wanted // size
-        for size, unit in UNITS.items()
-    }
