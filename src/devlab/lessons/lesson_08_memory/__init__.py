@@ -1,12 +1,12 @@
 """Lesson 08: what device memory holds, what the cache keeps, and how to give it back."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
 
-from devlab.checks import expect, probes
+from devlab.checks import probes
 from devlab.checks.exercise import Lesson
 from devlab.checks.seen import must
 from devlab.checks.settings import current_index, undisturbed
