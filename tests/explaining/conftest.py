@@ -3,12 +3,13 @@
 import pytest
 
 from devlab import sim
-from devlab.explaining import choice
+from devlab.explaining import choice, template
 
 sim.enable()
 
 
-choice._LONGEST = 3600.0  # on a loaded machine, too, a program's own time decides how much is tried
+# On a loaded machine, too, a program's own time decides how much is tried.
+choice._LONGEST, template.LIMIT = 3600.0, 40.0
 
 
 @pytest.fixture(autouse=True)

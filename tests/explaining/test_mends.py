@@ -65,7 +65,7 @@ def rounds(program: Broken, folder: Path) -> tuple[int, str]:
         report = explained(error)
         if not report.changes:
             return count, f"no change is shown for {error}\n{report.text()}"
-        if count == 0 and program.name in THE_ONE and program.mend not in report.mend:
+        if count == 0 and program.name in THE_ONE | ALSO_THE_ONE and program.mend not in report.mend:
             return count, f"the change is another one\n{report.text()}"
         module = apply(report, path, folder)
         path, run = Path(module.__file__), vars(module)[program.function].run
@@ -78,6 +78,28 @@ THE_ONE = {
     "dtypes_inside.bool_target_of_bce",
     "modules_missed.class_weights_by_hand",
     "in_the_wild.metric_of_another_library",
+}
+# The same, told by a thorough run.
+ALSO_THE_ONE = {
+    "batches.argument_of_a_callback",
+    "batches.attention_mask_of_a_tokenizer",
+    "batches.one_field_of_a_namespace",
+    "dtypes_inside.attention_of_three",
+    "dtypes_inside.batched_product_of_a_transpose",
+    "dtypes_inside.comparison_as_a_target",
+    "dtypes_inside.einsum_of_two",
+    "dtypes_inside.float_ids",
+    "dtypes_inside.half_net_of_an_expression",
+    "dtypes_inside.index_of_a_quotient",
+    "dtypes_inside.int32_labels",
+    "dtypes_inside.integers_in_a_linear",
+    "dtypes_inside.scatter_of_another_dtype",
+    "dtypes_inside.softmax_in_single_precision",
+    "dtypes_inside.value_written_by_a_mask",
+    "names_and_scopes.frozen_dataclass_from_a_helper",
+    "no_data.meta_network_loaded_without_assign",
+    "places.bare_name_of_the_accelerator",
+    "places.optimizer_stepped_before_the_move",
 }
 # Each program is run again some forty times: these and one in twelve are enough for every day.
 EVERY_DAY = [p for n, p in enumerate(CARRIED_OUT) if p.name in THE_ONE or n % 12 == 0]
@@ -106,7 +128,9 @@ def test_a_program_is_explained(program):
 def test_nearly_all_mend_at_the_first_change():
     """Ninety-five in a hundred, and no name in the lists stands for a program that is not there."""
     assert len(SECOND_CHANGE) <= len(CARRIED_OUT) / 20
-    assert {*NOT_CARRIED_OUT, *NOT_KNOWN, *SECOND_CHANGE, *THE_ONE} <= {program.name for program in PROGRAMS}
+    assert {*NOT_CARRIED_OUT, *NOT_KNOWN, *SECOND_CHANGE, *THE_ONE, *ALSO_THE_ONE} <= {
+        program.name for program in PROGRAMS
+    }
 
 
 @pytest.mark.parametrize("name", NOT_KNOWN)

@@ -27,7 +27,7 @@ PRIOR_COST = {
     "return": (33, 5), "each definition": (34, 4), "unpacked": (35, 4), "state": (34, 2), "cpu": (35, 5),
     "copy": (35, 5), "numpy": (34, 5), "pin": (37, 4), "move model": (38, 3), "move model away": (38, 9),
     "use": (32, 6), "line before": (33, 6), "each use": (33, 7), "all uses": (34, 7), "dtype": (41, 5),
-    "widened": (43, 23),
+    "widened": (43, 20),
     "operator": (40, 5), "workers": (60, 8), "to_empty": (16, 20), "autocast": (10, 1),
 }  # fmt: skip
 _AT_USE = (kinds.MISMATCH, kinds.INDEX, kinds.HOST_ONLY, kinds.GENERATOR, kinds.META)

@@ -22,8 +22,6 @@ from devlab.launching import Launcher
 from devlab.sim import allow_after_fork, enable, rule
 
 _LIFE, _STARTING = 600, 60  # seconds: to live, to import PyTorch on a busy machine
-# What trials would each import anew, if the learner's program has imported it.
-_SLOW = ("torch._dynamo", "torch.distributions", "torch.utils.data", "torch.nn.utils", "torch.testing")
 _NOT_OURS = frozenset({"torch", "devlab", "IPython", "ipykernel"})
 _OWN = {"CUDA_VISIBLE_DEVICES": "", "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1", "DEVLAB_DEVICE": "sim"}
 _RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")  # a launcher's, and none of the learner's
@@ -35,7 +33,8 @@ class Template:
     def __init__(self):
         used = [name for name in sys.modules if "." not in name and name not in _NOT_OURS]
         used = [name for name in used if "-packages" in str(getattr(sys.modules[name], "__file__", ""))]
-        used += [name for name in _SLOW if name in sys.modules]
+        # What trials would each import anew: some parts of PyTorch take seconds, as those for `meta` do.
+        used += [name for name in sys.modules if name.startswith("torch.") and name.count(".") == 1]
         path = [entry or os.getcwd() for entry in sys.path]
         own = f"import os, sys; os.environ.update({_OWN!r}); sys.path[:] = {path!r}; "
         prepare = f"{own}from {__name__} import prepare; prepare({used!r})"

@@ -93,7 +93,11 @@ def label_under_another_name():
         loss_fn(model(x.to(DEVICE)), y)
 
 
-@broken("sample.weight", "attribute 'weight' of SimpleNamespace", "sample.weight.to(DEVICE)")
+@broken(
+    "sample.weight",
+    "attribute 'weight' of SimpleNamespace",
+    "sample = SimpleNamespace(x=torch.randn(3, device=DEVICE), weight=torch.ones(3, device=DEVICE))",
+)
 def one_field_of_a_namespace():
     sample = SimpleNamespace(x=torch.randn(3, device=DEVICE), weight=torch.ones(3))
     (sample.x * sample.weight).sum()
@@ -120,7 +124,9 @@ def edges_of_a_graph():
     torch.zeros_like(features).index_add_(0, target, features[source])
 
 
-@broken("mask", "an argument", "x.masked_fill(mask.to(x.device), 0.0)")
+@broken(
+    "mask", "an argument", 'arguments = {"x": x, "mask": torch.zeros(3, dtype=torch.bool, device=DEVICE)}'
+)
 def argument_of_a_callback():
     run_all([lambda x, mask: x.masked_fill(mask, 0.0)])
 

@@ -8,7 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 
 
-@broken("x * 2", "made in half_net_of_an_expression", "return net((x * 2).to(torch.bfloat16))")
+@broken(
+    "x * 2", "made in half_net_of_an_expression", "x = torch.ones(2, 4, device=device, dtype=torch.bfloat16)"
+)
 def half_net_of_an_expression(device):
     net = nn.Linear(4, 4).to(device, torch.bfloat16)
     x = torch.ones(2, 4, device=device)
@@ -36,7 +38,7 @@ def half_net_of_a_method(device):
 @broken(
     "k.transpose(1, 2)",
     "made in batched_product_of_a_transpose",
-    "return torch.bmm(q, k.transpose(1, 2).to(torch.float16))",
+    "k = torch.ones(1, 3, 4, device=device, dtype=torch.float16)",
 )
 def batched_product_of_a_transpose(device):
     q = torch.ones(1, 2, 4, dtype=torch.float16, device=device)
@@ -97,7 +99,7 @@ def named_value_written_by_index(device):
 @broken(
     "torch.rand(4, device=device)",
     "made in value_written_by_a_mask",
-    "x[keep] = torch.rand(4, device=device)[keep].to(torch.float16)",
+    "x[keep] = torch.rand(4, device=device, dtype=torch.float16)[keep]",
 )
 def value_written_by_a_mask(device):
     x = torch.zeros(4, dtype=torch.float16, device=device)
@@ -175,7 +177,7 @@ def bool_target_of_bce(device):
 @broken(
     "scores > 0.5",
     "made in comparison_as_a_target",
-    "return F.binary_cross_entropy(p, (scores > 0.5).to(torch.float32))",
+    "return F.binary_cross_entropy(p, (scores > 0.5).to(p.dtype))",
 )
 def comparison_as_a_target(device):
     p = torch.full((3,), 0.5, device=device, requires_grad=True)
@@ -194,7 +196,7 @@ def float_labels_of_cross_entropy(device):
     return F.cross_entropy(logits, labels)
 
 
-@broken("labels", "put on sim:0 in int32_labels", "labels = labels.to(torch.int64)")
+@broken("labels", "put on sim:0 in int32_labels", "return F.nll_loss(logits.log_softmax(1), labels.long())")
 def int32_labels(device):
     logits = torch.zeros(3, 4, device=device)
     labels = torch.from_numpy(np.array([0, 1, 3], dtype=np.int32)).to(device)
@@ -247,7 +249,7 @@ def double_as_tensor(device):
     return net(x)[0]
 
 
-@broken("ids", "made in float_ids", "ids = torch.tensor([0.0, 2.0], device=device, dtype=torch.int64)")
+@broken("ids", "made in float_ids", "ids = torch.tensor([0.0, 2.0], device=device, dtype=torch.long)")
 def float_ids(device):
     table = nn.Embedding(5, 3).to(device)
     ids = torch.tensor([0.0, 2.0], device=device)
@@ -268,7 +270,7 @@ def float_index(device):
     return rows[order]
 
 
-@broken("flat / 3", "made in index_of_a_quotient", "return rows[(flat / 3).to(torch.int64)]")
+@broken("flat / 3", "made in index_of_a_quotient", "return rows[(flat / 3).long()]")
 def index_of_a_quotient(device):
     rows = torch.rand(5, 3, device=device)
     flat = torch.tensor([3, 7], device=device)
@@ -307,7 +309,7 @@ class Attention(nn.Module):
         return weights @ x
 
 
-@broken("weights", "computed in forward", "weights = weights.to(torch.float16)")
+@broken("weights", "computed in forward", "return weights.to(x.dtype) @ x")
 def softmax_in_single_precision(device):
     net = Attention().to(device).half()
     return net(torch.ones(1, 3, 4, device=device, dtype=torch.float16))

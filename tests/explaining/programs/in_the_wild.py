@@ -127,7 +127,11 @@ class Normalized(nn.Module):
         return x - self.running
 
 
-@broken("self.running", "registered buffer 'running' of Normalized", "self.running = torch.zeros(3, device=self.running.device)")
+@broken(
+    "self.running",
+    "registered buffer 'running' of Normalized",
+    "self.running = torch.zeros(3, device=self.running.device)",
+)
 def buffer_given_a_new_tensor():
     norm = Normalized().to(device)
     norm.reset()
