@@ -28,7 +28,9 @@ from torch.nn import functional as F
 import devlab
 from devlab.explore.runs import curves, mountain
 
-device = devlab.start(account=True)
+device = devlab.start(
+    account=True, threads=1
+)  # the work is small: lesson 01 says why more threads would wait
 memory = torch.get_device_module(device)
 
 # %% [markdown]
