@@ -73,7 +73,7 @@ def operations(t):
 
 @scene(utilization, ours, "the share of the peak")
 def share(t):
-    for tokens, seconds, peak in ((24, 0.5, 1e7), (16_384, 0.032, 8e8)):
+    for tokens, seconds, peak in ((24, 0.5, 1e7), (64, 0.032, 3e7)):
         got = answered(t, make_model(40, 8).to(t.device), tokens, seconds, peak)
         yield Seen("the share in %", 100 * got[2], 1e-6, right=100 * got[1] / seconds / peak)
 
