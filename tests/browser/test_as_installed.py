@@ -56,7 +56,7 @@ def closed(server, page):
     [
         (EXERCISES, LESSON, "Look-at-the-whole-scene"),
         (EXERCISES, LESSON, "Tables-that-are-not-registered"),
-        (SEVERAL, "exercises/09_several_devices_exercises.ipynb", "task_gather"),
+        (SEVERAL, "exercises/09_several_devices_exercises.ipynb", "task_ddp_gradients"),
     ],
 )  # fmt: skip
 def test_a_link_lands_at_its_heading_in_a_notebook_that_is_not_open_yet(page, start, path, cell):
