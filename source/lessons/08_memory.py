@@ -28,9 +28,7 @@ from torch.nn import functional as F
 import devlab
 from devlab.explore.runs import curves, mountain
 
-device = devlab.start(
-    account=True, threads=1
-)  # the work is small: lesson 01 says why more threads would wait
+device = devlab.start(account=True, threads=1)  # more threads would only wait: see lesson 01
 memory = torch.get_device_module(device)
 
 # %% [markdown]
