@@ -541,8 +541,8 @@ def round_side(side: float) -> int:
 def describe(state: State) -> str:
     """Say from which size on the accelerator is faster, and how far the two are apart at some sizes."""
     if state.asks:
-        what = f"{state.operation} in {state.dtype}, where x {state.data}"
-        return f"{source(state.device)}: {what}. {ASK} It is at n = {state.looked_at:,}."
+        said = f"{source(state.device)}: {state.operation} in {state.dtype}, where x {state.data}. {ASK}"
+        return f"{said} It is at n = {state.looked_at:,}; times measured so far: {len(state.found)}."
     ran = race(state)
     what = f"{state.operation} in {state.dtype}"
     told = dict.fromkeys(sorted({ran.common[0], ran.shown, ran.common[-1]}))
