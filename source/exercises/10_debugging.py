@@ -303,8 +303,8 @@ devlab.check(first_not_finite)
 # - Work that was launched **before your function was called** may have failed as well. That is no step's fault, so
 #   let its error out.
 #
-# A device that has failed is lost until the process ends. So the check only pretends it: what waits for a
-# device raises there.
+# A device that has failed is lost until the process ends. So the check only pretends it: `synchronize` of the
+# accelerator or of its module, `.item()`, `.tolist()` and `.cpu()` raise the error there.
 #
 # Needed: [Run it on the CPU](../notebooks/10_debugging.ipynb#Run-it-on-the-CPU)
 
