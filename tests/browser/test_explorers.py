@@ -103,7 +103,8 @@ class Shown:
         group = self.picture.locator(f"[data-id='{shape.id}']")
         if by_keyboard:
             group.focus()
-            page.keyboard.press("Enter" if shape.asks else "ArrowRight")
+            at_its_end = shape.along and abs(shape.stops[-1].x - shape.x - shape.wide / 2) < 1
+            page.keyboard.press("Enter" if shape.asks else "ArrowLeft" if at_its_end else "ArrowRight")
             return
         if shape.asks:
             group.click(position=self._inside(group))
@@ -291,10 +292,11 @@ def test_what_is_dragged_along_its_stops_is_followed_and_keeps_the_focus(page, s
         group = shown.picture.locator(f"[data-id='{shape.id}']")
         box, scale = group.bounding_box(), shown.picture.bounding_box()["width"] / WIDE
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        last, before = shape.stops[-1], shown.spoken.text_content()
+        before = shown.spoken.text_content()
+        far = max((stop.x - shape.x for stop in shape.stops), key=abs)
         page.mouse.move(x, y)
         page.mouse.down()
-        page.mouse.move(x + 0.6 * (last.x - shape.x) * scale, y, steps=5)
+        page.mouse.move(x + 0.6 * far * scale, y, steps=5)
         shown.wait_for_words("!==", before)
         page.mouse.up()
         for key in ("ArrowLeft", "ArrowRight"):
