@@ -236,8 +236,23 @@ devlab.check(Checkpointed)
 # sequence, on the device of x) says how much of each is real, which may be nothing. The function below returns the mean of
 # each sequence's real vectors, and zeros for a sequence without any, as a tensor (batch, width). If the largest norm of
 # these means is more than `limit`, all of them are scaled down by one factor, so that it is `limit`.
-#
-# Its numbers are right. But `torch.compile` cuts it in pieces, and compiles anew for each size of the batch. Rewrite it:
+
+
+# %%
+def pool_in_pieces(x, lengths, limit):
+    means = []
+    for row, length in zip(x, lengths.tolist(), strict=True):
+        means.append(row[:length].mean(0) if length else torch.zeros_like(row[0]))
+    means = torch.stack(means)
+    largest = means.norm(dim=1).max()
+    if largest > limit:
+        means = means * (limit / largest)
+    return means
+
+
+# %% [markdown]
+# Its numbers are right. But `torch.compile` cuts it in pieces, and compiles anew for each size of the batch. Write it so
+# that it stays whole:
 #
 # - One call makes **one graph**. A second size of the batch, with another length, may cost one more graph, and all further
 #   sizes none. Count them as the lesson does, by a `backend` that notes each graph; `fullgraph=True` says where a cut is.
@@ -253,16 +268,6 @@ devlab.check(Checkpointed)
 # %% exercise="pool"
 def pool(x: torch.Tensor, lengths: torch.Tensor, limit: float) -> torch.Tensor:
     """Return the mean of each sequence without its padding, the largest of them limit long at most."""
-    ### BEGIN BROKEN
-    # means = []
-    # for row, length in zip(x, lengths.tolist()):
-    #     means.append(row[:length].mean(0) if length else torch.zeros_like(row[0]))
-    # means = torch.stack(means)
-    # largest = means.norm(dim=1).max()
-    # if largest > limit:
-    #     means = means * (limit / largest)
-    # return means
-    ### END BROKEN
     ### BEGIN SOLUTION
     there = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
     sums = x.masked_fill(~there[:, :, None], 0).sum(1)

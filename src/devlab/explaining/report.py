@@ -70,7 +70,7 @@ MISMATCH is on CPU, but expected|to be on GPU|Placeholder storage has not been a
 MISMATCH but expected on mps|Passed CPU tensor to MPS|gradient with device type|different devices?\b
 MISMATCH two devices|located on a different device
 """
-_PATTERNS = [(globals()[line.split()[0]], line.partition(" ")[2]) for line in _TOLD.split("\n") if line]
+_PATTERNS = tuple((globals()[one.split()[0]], one.partition(" ")[2]) for one in _TOLD.split("\n") if one)
 _ARGUMENT = (
     r"but got (\w+) is on",
     r"checking argument for argument (\w+)",
