@@ -4,6 +4,7 @@ import contextlib
 from unittest import mock
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
@@ -24,6 +25,7 @@ failing_step = lesson.exercise(
     "step, so wait once before the loop, outside of any `try`.",
 )
 
+READS = "item", "tolist", "cpu"
 ASSERTED = "{}: device-side assert triggered. The error might be reported at some other call"
 
 
@@ -43,13 +45,14 @@ def ours(steps, x):
     return None
 
 
-class Late:
+class Late(TorchFunctionMode):
     """The late errors of a device, pretended: a real GPU would be lost for good, and the notebook with it.
 
     What fails is found where something waits, and from then on everything raises.
     """
 
     def __init__(self, device):
+        super().__init__()
         self.device, self.failed, self.found = device, False, False
 
     def fail(self, x):
@@ -85,14 +88,14 @@ class Late:
             if self.device.type != "cpu":
                 for module in (torch.accelerator, torch.get_device_module(self.device)):
                     stack.enter_context(mock.patch.object(module, "synchronize", self.wait))
-                for name in ("item", "tolist", "cpu"):
-                    stack.enter_context(mock.patch.object(torch.Tensor, name, self.reading(name)))
+                stack.enter_context(self)
             yield
 
-    def reading(self, name):
-        """Return the tensor's method of a name, which waits for its device first."""
-        read = getattr(torch.Tensor, name)
-        return lambda x, *args: (self.wait(x.device) if x.device == self.device else None, read(x, *args))[1]
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        """Wait where a tensor's method brings its numbers to the host."""
+        if getattr(func, "__name__", "") in READS and args[0].device == self.device:
+            self.wait(self.device)
+        return func(*args, **kwargs or {})
 
 
 def see_step(t, *names):
