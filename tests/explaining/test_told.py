@@ -40,7 +40,7 @@ def test_a_workers_line_is_read_from_the_message():
     assert report.operation == "row.abs() - mean"
     assert report.where.endswith(f"line {told.__code__.co_firstlineno + 17}, in <lambda>")
     assert report.culprit == "mean"
-    assert "made in test_a_workers_line_is_read_from_the_message" in report.origin
+    assert "captured from the function around this one" in report.origin
 
 
 def test_a_worker_that_needs_the_accelerator_is_told_why_not():
