@@ -92,8 +92,15 @@ def store(name: str) -> dict:
 
 
 def _number_shapes(view: dict, shapes: dict[str, int]) -> dict:
-    numbers = [shapes.setdefault(_key(shape), len(shapes)) for shape in view["scene"]["shapes"]]
-    return view | {"scene": view["scene"] | {"shapes": numbers}}
+    scene = _round_times(view["scene"])
+    numbers = [shapes.setdefault(_key(_round_times(shape)), len(shapes)) for shape in scene["shapes"]]
+    return view | {"scene": scene | {"shapes": numbers}}
+
+
+def _round_times(held: dict) -> dict:
+    """Round the moments of a play: their last digits depend on how long the simulated clock has run."""
+    times = {name: held[name] for name in ("during", "comes", "goes", "seconds") if held.get(name)}
+    return held | json.loads(json.dumps(times), parse_float=lambda digits: round(float(digits), 4))
 
 
 def _list_keys(view: dict) -> set[str]:
