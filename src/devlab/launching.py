@@ -129,6 +129,7 @@ class Launcher:
         """Return the server, started if it does not run: this takes seconds, which `run` is then spared."""
         with self._lock:
             if FORKS and (self._server is None or self._server.poll() is not None):
+                self.end()  # closes the pipes of a server that has ended
                 self._server = subprocess.Popen(
                     [sys.executable, "-c", f"from {__name__} import serve; serve({self.prepare!r})"],
                     stdin=subprocess.PIPE,

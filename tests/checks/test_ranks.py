@@ -99,6 +99,20 @@ def test_a_process_that_still_runs_is_ended_and_what_it_said_is_kept(way, tmp_pa
     slow.end()
 
 
+def test_a_server_that_has_ended_is_replaced_and_leaves_no_pipe_open():
+    """The template of `devlab.explain` ends by itself after a while, and pytest makes open pipes an error."""
+    if not launching.FORKS:
+        pytest.skip("only where processes are forked there is a server")
+    launcher = launching.Launcher("", 60)
+    ended = launcher.wake()
+    ended.kill()
+    ended.wait()
+    assert launcher.run("pass", 1, {}) == [0]
+    assert ended.stdin.closed
+    assert ended.stdout.closed
+    launcher.end()
+
+
 def test_an_interrupted_group_ends_with_its_server(tmp_path, monkeypatch):
     """After Ctrl-C no process of the group is left, and the next group gets its own answer."""
     launcher, interrupted = launching.Launcher("import devlab", 60), tmp_path / "began"
