@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 # where a module was imported: the first optimizer that is made imports some eight hundred.
 SECONDS = 10.0
 ON_THE_WALL = 30.0
-SPEAKS = 3.0  # seconds on the wall, after which a learner is told that the code still runs
+SPEAKS = 3.0  # seconds of computing, or four times as many on the wall, until a learner is told
 STEP = 0.05
 PAUSE = 0.4  # between two exceptions, so that the second does not interrupt the clean-up after the first
 set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -38,7 +38,8 @@ class TooLong(BaseException):
 def watch_calls(speak: Callable[[], None] | None = None) -> Iterator[None]:
     """Let `limited` end calls that take too long, in a block, of this thread.
 
-    `speak` is called once, from another thread, when a call has taken SPEAKS seconds; never after the block.
+    `speak` is called once, from another thread, when a call has computed for SPEAKS seconds; never after the
+    block. A call that waits, as for other processes, may take longer.
     """
     global _active
     before, watcher = _active, _Watcher(speak)
@@ -102,13 +103,18 @@ class Budget:
     """The time that is left to a call."""
 
     def __init__(self):
-        self.imported, self.began = len(sys.modules), time.monotonic()
+        self.imported = len(sys.modules)
         self._computed = time.process_time() + SECONDS
         self._wall = time.monotonic() + ON_THE_WALL
 
     def overdue(self) -> float:
         """Return the seconds since the time was over; negative while some is left."""
         return max(time.process_time() - self._computed, time.monotonic() - self._wall)
+
+    def takes_long(self) -> bool:
+        """Tell whether a learner should hear that the call still runs."""
+        computed = time.process_time() - self._computed + SECONDS
+        return computed > SPEAKS or time.monotonic() - self._wall + ON_THE_WALL > 4 * SPEAKS
 
 
 class _Watcher(threading.Thread):
@@ -134,7 +140,7 @@ class _Watcher(threading.Thread):
                 elif self.call and self.call.overdue() > 0:
                     self._end()
                     pause = PAUSE
-            if self.speak and (call := self.call) and time.monotonic() - call.began > SPEAKS:
+            if self.speak and (call := self.call) and call.takes_long():
                 self.speak, speak = None, self.speak
                 speak()
 

@@ -80,9 +80,9 @@ def told_while_running(name: str) -> Iterator[Callable[[], None]]:
     """Give a block a function, for any thread, that says that an answer still runs, until the block ends."""
     shown = []
     words = (
-        f"Your `{name}` is still running, for {SPEAKS:g} seconds now. It is stopped after {SECONDS:g} seconds"
+        f"Your `{name}` has been running for more than {SPEAKS:g} seconds. It is stopped after {SECONDS:g}"
     )
-    words += " of computing. To stop it yourself, press ■ above, or the key I twice."
+    words += " seconds of computing. To stop it yourself, press ■ above, or the key I twice."
     told = {"text/plain": words, "text/html": card(prose(words), CHIPS[Outcome.ERROR].edge)}
 
     def speak() -> None:
