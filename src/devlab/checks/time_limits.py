@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 # where a module was imported: the first optimizer that is made imports some eight hundred.
 SECONDS = 10.0
 ON_THE_WALL = 30.0
-SPEAKS = 3.0  # seconds of computing, or four times as many on the wall, until a learner is told
+SPEAKS = 3.0  # seconds of computing, or six times as many on the wall, until a learner is told
 STEP = 0.05
 PAUSE = 0.4  # between two exceptions, so that the second does not interrupt the clean-up after the first
 set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -114,7 +114,7 @@ class Budget:
     def takes_long(self) -> bool:
         """Tell whether a learner should hear that the call still runs."""
         computed = time.process_time() - self._computed + SECONDS
-        return computed > SPEAKS or time.monotonic() - self._wall + ON_THE_WALL > 4 * SPEAKS
+        return computed > SPEAKS or time.monotonic() - self._wall + ON_THE_WALL > 6 * SPEAKS
 
 
 class _Watcher(threading.Thread):
