@@ -104,7 +104,9 @@ def test_an_endless_loop_says_that_it_runs_and_ends_in_a_verdict(server, page, i
     notebook.edit(CHECK)
     page.keyboard.press("Shift+Enter")
     verdict = notebook.cell(CHECK)
-    expect(verdict).to_contain_text("Your device_of has been running for more than 3 seconds.", timeout=60_000)
+    expect(verdict).to_contain_text(
+        "Your device_of has been running for more than 3 seconds.", timeout=60_000
+    )
     if interrupted:
         notebook.keep_screenshot(CHECK, "verdict_still_running")
         page.evaluate(
