@@ -25,14 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print("devlab stopped: nobody reads what it says any more", file=sys.stderr)
         return 1
-    except (
-        OSError
-    ) as problem:  # a place of the reader's; what went wrong over a single file is told with that file
+    except OSError as problem:  # over a single file each command says it with that file; this is a folder
         where = f"{problem.filename}: " if problem.filename else ""
-        print(
-            f"devlab stopped. {where}{problem.strerror or problem}. Name a place that you may use.",
-            file=sys.stderr,
-        )
+        said = f"{where}{problem.strerror or problem}. Name a place that you may use."
+        print(f"devlab stopped. {said}", file=sys.stderr)
         return 1
 
 

@@ -248,7 +248,7 @@ def judge(
     with preserve_state() as free, time_limits.watch_calls(speak):
         table = _judge_rows(exercise, answer, devices, seed, caller)
         if free and main_finding(table) is None:
-            _judge_once_more(exercise, answer, devices, table[0])
+            _judge_once_more(exercise, answer, devices, table)
     return _verdict(exercise, devices, table, notebook)
 
 
@@ -320,33 +320,35 @@ def judge_row(
     return Finding(Outcome.PASSED)
 
 
-def _judge_once_more(exercise: Exercise, answer: Callable, devices: Sequence, found: list) -> None:
+def _judge_once_more(exercise: Exercise, answer: Callable, devices: Sequence, table: list[list]) -> None:
     """Judge an answer that passes once more, on one device, with unusual settings in force.
 
     An answer that puts a setting back to PyTorch's default, and not to what it was, shows it only here. What
-    it leaves changed goes into `found`, the first row's findings; its results do not, for they may follow a
-    default, as most of PyTorch's do. A few calls of that row are judged, as more would take long: under all
-    settings at once, and under each alone where the answer cannot work under all.
+    it leaves changed goes into the table; its results do not, for they may follow a default, as most of
+    PyTorch's do. A few calls of each row are judged under all settings at once; those of the first row, where
+    the answer cannot work so, under each alone: for every row that would take too long.
     """
-    row, place = exercise.rows[0], next((place for place, one in enumerate(found) if one), None)
-    if place is None or row.only == "cpu":  # what runs in processes of its own changes nothing here
-        return
-    others = tuple(one for one in devices if one != devices[place])
-    for unusual in settings.unusual(devices[place], others):
-        trial = Trial(answer, exercise.signature, devices[place], others)
-        trial.unusual = unusual
-        fresh_defaults()
-        try:
-            row.judge(trial)
-        except settings.Changed as changed:
-            trial.last_call.after = settings.WORDS[changed.name](changed.before)
-            found[place] = reason(changed, trial, row.label)
-        except Skip:
-            pass
-        except (Exception, time_limits.TooLong):
-            time_limits.disarm()
+    for number, (row, found) in enumerate(zip(exercise.rows, table, strict=True)):
+        place = next((place for place, one in enumerate(found) if one), None)
+        if place is None or row.only == "cpu":  # what runs in processes of its own changes nothing here
             continue
-        return
+        others = tuple(one for one in devices if one != devices[place])
+        together, *alone = settings.unusual(devices[place], others)
+        for unusual in (together, *alone) if number == 0 else (together,):
+            trial = Trial(answer, exercise.signature, devices[place], others)
+            trial.unusual = unusual
+            fresh_defaults()
+            try:
+                row.judge(trial)
+            except settings.Changed as changed:
+                trial.last_call.after = settings.WORDS[changed.name](changed.before)
+                found[place] = reason(changed, trial, row.label)
+            except Skip:
+                pass
+            except (Exception, time_limits.TooLong):
+                time_limits.disarm()
+                continue
+            break
 
 
 def _verdict(

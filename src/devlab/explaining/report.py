@@ -31,46 +31,52 @@ LATE = "the device failed earlier, and the host learns of it here"
 UNTRIED = ("", FULL, LATE)  # no change of one line mends these
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
 # The first pattern that matches decides: the particular ones come before the general.
-_TOLD = r"""
-META \bmeta tensors?\b|device meta\b|\bmeta device type|(?:is on|devices, .*and) meta\b|devices, meta and
-META from the 'Meta' backend
-FULL out of memory
-AMP unscale FP16|No inf checks|_scale is None|_growth_tracker is None|(?:unscale_|step)\(\) (?:has|is)
-AMP unsafe to autocast|positional argument: 'device_type'|`device_type` of type|autocast device_type
-LATE device-side assert triggered
-FORK Cannot re-initialize \w+ in forked subprocess|CUDA error: initialization error
-FORK DataLoader worker process[\s\S]*same device[\s\S]*\b(?:cuda|xpu|sim):\d
-INDEX indices should be either on .* or on the same device as the indexed tensor
-NUMPY can't convert .+ device type tensor to numpy
-GRAPH Can't call numpy\(\) on Tensor that requires grad
-NUMPY_DTYPE Got unsupported ScalarType \w+
-STRIDES strides? (?:in the given numpy array )?(?:is|are) negative
-HOST_ONLY '?lengths'? (?:argument )?should be a 1D CPU|batch_sizes should always be on CPU
-HOST_ONLY RNG state must be a torch\.ByteTensor
-GENERATOR Expected a '?\w+'? device type for generator
-LOAD Attempting to deserialize object on
-NO_DEVICE invalid device ordinal|Invalid device string|Expected one of cpu, cuda.* device type
-NO_DEVICE not compiled with \w+ enabled|No CUDA GPUs are available|Found no NVIDIA driver
-NO_DTYPE doesn't support (?:float64|\w+)|does not support (?:float64|double)|float64 dtype as the MPS
-DTYPE dtype to be \w+|must have the same dtype|does not match weight dtype|same scalar type
-DTYPE Expected dtype int32(?:/| or )int64|only supports boolean masks|to be a boolean tensor
-DTYPE could not infer output dtype|only supports? floating.point|mixed dtype|expected dtype \w+ for
-DTYPE dtypes .*(?:must|should) be the same|[Oo]nly applicable to index tensor|to have same dtype
-DTYPE [Ee]xpected .* to have the same dtype
-NO_DTYPE not implemented for '(?:Half|BFloat16|Double|Bool|Long|Int|Byte|ComplexFloat|Float8\w*)'
-NO_OPERATOR not currently implemented for the \w+ device|Could not run 'aten::
-NO_OPERATOR is not implemented for the \w+ device
-PINNED cannot pin .* only dense CPU tensors can be pinned|getPinnedMemoryAllocator
-MISMATCH Input type \((?=.*\b(?:cuda|mps|xpu|sim)\b)[^)]*\) and (?:weight|bias) type
-DTYPE same dtype|expected scalar type|Found dtype|dtypes? match|scalar types:\s
-DTYPE Input type \(.*\) and (?:weight|bias) type|used as indices must be|result type .* can't be cast
-MISMATCH [Ee]xpected all tensors to be on the same device|Tensor device mismatch|not at the same device
-MISMATCH on (?:the )?same device|too many CPU scalars|[Ee]xpected object of device type
-MISMATCH is on CPU, but expected|to be on GPU|Placeholder storage has not been allocated on MPS
-MISMATCH but expected on mps|Passed CPU tensor to MPS|gradient with device type|different devices?\b
-MISMATCH two devices|located on a different device
-"""
-_PATTERNS = tuple((globals()[one.split()[0]], one.partition(" ")[2]) for one in _TOLD.split("\n") if one)
+_PATTERNS = (
+    (META, r"\bmeta tensors?\b|device meta\b|\bmeta device type|(?:is on|devices, .*and) meta\b"),
+    (META, r"devices, meta and"),
+    (META, r"from the 'Meta' backend"),
+    (FULL, r"out of memory"),
+    (AMP, r"unscale FP16|No inf checks|_scale is None|_growth_tracker is None"),
+    (AMP, r"(?:unscale_|step)\(\) (?:has|is)"),
+    (AMP, r"unsafe to autocast|positional argument: 'device_type'|`device_type` of type"),
+    (AMP, r"autocast device_type"),
+    (LATE, r"device-side assert triggered"),
+    (FORK, r"Cannot re-initialize \w+ in forked subprocess|CUDA error: initialization error"),
+    (FORK, r"DataLoader worker process[\s\S]*same device[\s\S]*\b(?:cuda|xpu|sim):\d"),
+    (INDEX, r"indices should be either on .* or on the same device as the indexed tensor"),
+    (NUMPY, r"can't convert .+ device type tensor to numpy"),
+    (GRAPH, r"Can't call numpy\(\) on Tensor that requires grad"),
+    (NUMPY_DTYPE, r"Got unsupported ScalarType \w+"),
+    (STRIDES, r"strides? (?:in the given numpy array )?(?:is|are) negative"),
+    (HOST_ONLY, r"'?lengths'? (?:argument )?should be a 1D CPU|batch_sizes should always be on CPU"),
+    (HOST_ONLY, r"RNG state must be a torch\.ByteTensor"),
+    (GENERATOR, r"Expected a '?\w+'? device type for generator"),
+    (LOAD, r"Attempting to deserialize object on"),
+    (NO_DEVICE, r"invalid device ordinal|Invalid device string|Expected one of cpu, cuda.* device type"),
+    (NO_DEVICE, r"not compiled with \w+ enabled|No CUDA GPUs are available|Found no NVIDIA driver"),
+    (NO_DTYPE, r"doesn't support (?:float64|\w+)|does not support (?:float64|double)"),
+    (NO_DTYPE, r"float64 dtype as the MPS"),
+    (DTYPE, r"dtype to be \w+|must have the same dtype|does not match weight dtype|same scalar type"),
+    (DTYPE, r"Expected dtype int32(?:/| or )int64|only supports boolean masks|to be a boolean tensor"),
+    (DTYPE, r"could not infer output dtype|only supports? floating.point|mixed dtype|expected dtype \w+ for"),
+    (DTYPE, r"dtypes .*(?:must|should) be the same|[Oo]nly applicable to index tensor|to have same dtype"),
+    (DTYPE, r"[Ee]xpected .* to have the same dtype"),
+    (NO_DTYPE, r"not implemented for '(?:Half|BFloat16|Double|Bool|Long|Int|Byte|ComplexFloat|Float8\w*)'"),
+    (NO_OPERATOR, r"not currently implemented for the \w+ device|Could not run 'aten::"),
+    (NO_OPERATOR, r"is not implemented for the \w+ device"),
+    (PINNED, r"cannot pin .* only dense CPU tensors can be pinned|getPinnedMemoryAllocator"),
+    (MISMATCH, r"Input type \((?=.*\b(?:cuda|mps|xpu|sim)\b)[^)]*\) and (?:weight|bias) type"),
+    (DTYPE, r"same dtype|expected scalar type|Found dtype|dtypes? match|scalar types:\s"),
+    (DTYPE, r"Input type \(.*\) and (?:weight|bias) type|used as indices must be"),
+    (DTYPE, r"result type .* can't be cast"),
+    (MISMATCH, r"[Ee]xpected all tensors to be on the same device|Tensor device mismatch"),
+    (MISMATCH, r"not at the same device"),
+    (MISMATCH, r"on (?:the )?same device|too many CPU scalars|[Ee]xpected object of device type"),
+    (MISMATCH, r"is on CPU, but expected|to be on GPU|Placeholder storage has not been allocated on MPS"),
+    (MISMATCH, r"but expected on mps|Passed CPU tensor to MPS|gradient with device type"),
+    (MISMATCH, r"different devices?\b"),
+    (MISMATCH, r"two devices|located on a different device"),
+)
 _ARGUMENT = (
     r"but got (\w+) is on",
     r"checking argument for argument (\w+)",

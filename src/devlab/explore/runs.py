@@ -282,8 +282,8 @@ class Mountain(Drawn):
             above = [base + held[kind] for base, (_, held) in zip(below, self.moments, strict=True)]
             edge, floor = (
                 [
-                    (round(LEFT + at * step, 1), round(low - sum_ / scale * (low - top), 1))
-                    for at, sum_ in enumerate(line)
+                    (round(LEFT + at * step, 1), round(low - held / scale * (low - top), 1))
+                    for at, held in enumerate(line)
                 ]
                 for line in (above, below)
             )

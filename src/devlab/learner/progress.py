@@ -128,7 +128,11 @@ def _change(entry: dict) -> Callable[[Record], None]:
 # Each reads its whole line before it changes the record, so that a damaged line changes nothing.
 def _hint(entry: dict) -> Callable[[Record], None]:
     number = int(entry["hint"])
-    return lambda known: setattr(known, "hints", max(known.hints, number))
+
+    def change(known: Record) -> None:
+        known.hints = max(known.hints, number)
+
+    return change
 
 
 def _try(entry: dict) -> Callable[[Record], None]:

@@ -38,7 +38,7 @@ def ours(rank, world_size, data):
     return [parameter.grad for parameter in model.parameters()]
 
 
-def run(t, parts, seed):
+def run_parts(t, parts, seed):
     """Run the answer in both processes, each with parts of its own; return the reports."""
     data = []
     for rank in range(WORLD):
@@ -49,7 +49,7 @@ def run(t, parts, seed):
 
 @scene(accumulated_gradients, ours, "the gradients of all parts of both processes", only="cpu")
 def of_all_parts(t):
-    for rank, report in enumerate(run(t, 4, t.seeds[0])):
+    for rank, report in enumerate(run_parts(t, 4, t.seeds[0])):
         found = read_gradients(report, rank)
         yield f"the number of gradients of rank {rank}", len(found)
         for name, gradient in zip(("weight", "bias"), found, strict=False):
@@ -59,7 +59,7 @@ def of_all_parts(t):
 
 @scene(accumulated_gradients, ours, "one exchange, for all parts together", only="cpu")
 def one_exchange(t):
-    for rank, report in enumerate(run(t, 3, t.seeds[1])):
+    for rank, report in enumerate(run_parts(t, 3, t.seeds[1])):
         headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
         yield must(
             report.forwards, headline, "the model wrapped, and the wrapped model called", "a model alone"

@@ -62,13 +62,13 @@ class Layer(nn.Module):
         return self.function(x)
 
 
-def chain(*steps):
+def join_steps(*steps):
     """Return the functions and modules one after the other, a list of them as a chain of its own."""
-    made = [chain(*one) if isinstance(one, list) else one for one in steps]
+    made = [join_steps(*one) if isinstance(one, list) else one for one in steps]
     return nn.Sequential(*(one if isinstance(one, nn.Module) else Layer(one) for one in made))
 
 
-def name(t, model, x):
+def see_name(t, model, x):
     """Return what a scene sees of a call: the name in quotes, as the model's own is empty."""
     got = t.call(model, x)
     if got is not None:
@@ -76,7 +76,7 @@ def name(t, model, x):
     return "the name", "None" if got is None else f'"{got}"'
 
 
-def rows(t, seed=0):
+def make_rows(t, seed=0):
     """Return an input with a negative number, a zero and a positive number in each row."""
     return t.randn(3, 1, seed=t.seeds[seed]).abs() * torch.tensor([-1.0, 0.0, 1.0], device=t.device)
 
@@ -89,9 +89,9 @@ def dotted_name(t):
         [torch.tanh, [torch.tanh, torch.sqrt, torch.exp], nn.LayerNorm(3)],
         [torch.tanh, [torch.tanh, within], torch.exp],
     ):
-        yield name(t, chain(*steps).to(t.device), rows(t))
+        yield see_name(t, join_steps(*steps).to(t.device), make_rows(t))
     root = Layer(lambda self, x: self.inner(x).log(), inner=Layer(torch.tanh))
-    yield name(t, root, rows(t, 1))
+    yield see_name(t, root, make_rows(t, 1))
 
 
 @scene(
@@ -104,17 +104,17 @@ def inf_counts(t):
         [torch.reciprocal, torch.reciprocal, torch.tanh],
         [torch.abs, torch.log, lambda x: x - x, torch.tanh],
     ):
-        yield name(t, chain(*steps), rows(t))
+        yield see_name(t, join_steps(*steps), make_rows(t))
 
 
 @scene(first_not_finite, ours, "in the order of the calls", "the module that ran first of those")
 def order_of_calls(t):
     late = Layer(lambda self, x: self.first(self.second(x)), first=Layer(torch.sqrt), second=Layer(torch.log))
-    yield name(t, late, rows(t))
+    yield see_name(t, late, make_rows(t))
     again = Layer(
         lambda self, x: self.log(self.exp(self.log(x)) + 1), log=Layer(torch.log), exp=Layer(torch.exp)
     )
-    yield name(t, again, rows(t).abs())
+    yield see_name(t, again, make_rows(t).abs())
 
 
 @scene(first_not_finite, ours, "outputs in tuples, lists and dicts", "the first output that is not finite")
@@ -125,22 +125,25 @@ def other_outputs(t):
         lambda x: {"a": x.long(), "b": [None, x.sqrt()]},
         lambda x: [x, {"c": "a word", "d": x.reciprocal()}],
     ):
-        yield name(t, chain(torch.tanh, made, pick), rows(t))
+        yield see_name(t, join_steps(torch.tanh, made, pick), make_rows(t))
     memory = nn.LSTM(3, 2).to(t.device)
     with torch.no_grad():
         memory.weight_ih_l0.fill_(INF)
-    yield name(t, chain(torch.tanh, memory), rows(t))
+    yield see_name(t, join_steps(torch.tanh, memory), make_rows(t))
 
 
 @scene(first_not_finite, ours, "None if all is finite, the model as it came")
 def all_finite(t):
     first = Called(torch.tanh, "the model")
-    model = chain(first, [nn.Linear(3, 3), torch.exp]).to(t.device)
+    model = join_steps(first, [nn.Linear(3, 3), torch.exp]).to(t.device)
     model[1][0].eval().weight.grad = torch.ones(3, 3, device=t.device)
-    for x in (rows(t), rows(t)[:, :2]):  # the second does not fit, and the error is not the answer's to hide
+    for x in (
+        make_rows(t),
+        make_rows(t)[:, :2],
+    ):  # the second does not fit, and the error is not the answer's to hide
         before, hidden, seen = holdings(model), x.shape[1] == 2, []
         try:
-            seen.append(name(t, model, x))
+            seen.append(see_name(t, model, x))
         except AnswerRaised:
             if not hidden:
                 raise
@@ -155,6 +158,6 @@ def all_finite(t):
 
 @scene(first_not_finite, ours, "one wait, however many modules", only="accelerator")
 def one_wait(t):
-    _, log = t.watched(chain(*[torch.tanh] * 6, torch.sqrt), rows(t))
+    _, log = t.watched(join_steps(*[torch.tanh] * 6, torch.sqrt), make_rows(t))
     asked = "the answers of all modules fetched together, at the end"
     yield most(f"the host waited for {t.device} {{times}}: {{causes}}", log.events.synchronizations, 1, asked)

@@ -139,13 +139,11 @@ def from_elsewhere(t):
     with tempfile.TemporaryDirectory() as folder:
         right, _ = train(t, [4], Path(folder) / "whole.pt")
         for place in (*t.others[-1:], None):
-            path, home = (
-                Path(folder) / ("elsewhere.pt" if place is None else "moved.pt"),
-                contextlib.nullcontext(),
-            )
+            path, tag = Path(folder) / "moved.pt", contextlib.nullcontext()
             if place is None:  # the file says that its tensors come from a device which no machine has
-                home = mock.patch.object(torch.serialization, "location_tag", return_value="cuda:63")
-            with home:
+                path = Path(folder) / "elsewhere.pt"
+                tag = mock.patch.object(torch.serialization, "location_tag", return_value="cuda:63")
+            with tag:
                 train(t, [3], path, on=place or CPU)
             (loss,), model = train(t, [1], path)
             yield Seen(

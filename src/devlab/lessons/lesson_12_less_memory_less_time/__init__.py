@@ -68,7 +68,7 @@ def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return trial.randn(count, FEATURES, seed=seed, on=CPU), labels
 
 
-def soiled(model: nn.Module, value: float = 1000.0) -> nn.Module:
+def soil_gradients(model: nn.Module, value: float = 1000.0) -> nn.Module:
     """Return a model with gradients left over from something earlier, as in any notebook."""
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, value)

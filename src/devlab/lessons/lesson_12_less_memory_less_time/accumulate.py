@@ -88,7 +88,7 @@ def one_step(t):
             model = nn.Linear(kit.FEATURES, kit.CLASSES, device=t.device)
             optimizer, batches = kit.make_optimizer(model), [(scale * x, y) for x, y in batches]
         for value in (1000.0, float("nan")):  # what gradients from before hold
-            t.call(kit.soiled(model, value), batches, optimizer, t.device)
+            t.call(kit.soil_gradients(model, value), batches, optimizer, t.device)
             for name, parameter in model.named_parameters():
                 yield f"the parameter {name} after the step", parameter.detach(), 1e-4
 

@@ -7,18 +7,8 @@ from torch.nn import functional as F
 from devlab.checks import expect
 from devlab.checks.scenes import scene
 from devlab.checks.seen import Seen, most, must
-from devlab.lessons.lesson_12_less_memory_less_time import (
-    CLASSES,
-    FEATURES,
-    lesson,
-    make_model,
-    make_optimizer,
-    samples,
-    see_autocast,
-    see_loss,
-    see_parameters,
-    soiled,
-)
+from devlab.lessons import lesson_12_less_memory_less_time as kit
+from devlab.lessons.lesson_12_less_memory_less_time import lesson
 
 bfloat16_step = lesson.exercise(
     "bfloat16_step(model, batch, optimizer, device, limit)",
@@ -48,9 +38,9 @@ def ours(model, batch, optimizer, device, limit):
     return loss.detach(), norm
 
 
-def step(t, model, batch, limit):
+def take_step(t, model, batch, limit):
     """Let the answer take a step, and return the two that it returned."""
-    got = t.call(model, batch, make_optimizer(model), t.device, limit)
+    got = t.call(model, batch, kit.make_optimizer(model), t.device, limit)
     expect.kind(got, tuple | list, "a pair of loss and norm")
     if len(got) != 2:
         expect.fail(f"{len(got)} values were returned", "a pair of loss and norm", got)
@@ -60,22 +50,22 @@ def step(t, model, batch, limit):
 @scene(bfloat16_step, ours, "the loss in float32, on the device")
 def loss_in_float32(t):
     for count, seed in zip((7, 4, 9), t.seeds, strict=True):
-        model, (inputs, labels) = make_model(seed, t.device).eval(), samples(t, count, seed)
-        yield from see_loss(step(t, model, [inputs, labels], FAR)[0], model, labels, torch.bfloat16)
+        model, (inputs, labels) = kit.make_model(seed, t.device).eval(), kit.samples(t, count, seed)
+        yield from kit.see_loss(take_step(t, model, [inputs, labels], FAR)[0], model, labels, torch.bfloat16)
 
 
 @scene(bfloat16_step, ours, "bfloat16 autocast in forward, not in backward")
 def under_autocast(t):
-    model = make_model(t.seeds[1], t.device)
-    args = samples(t, 6, t.seeds[2]), make_optimizer(model), t.device, FAR
-    yield from see_autocast(t, model, torch.bfloat16, *args)
+    model = kit.make_model(t.seeds[1], t.device)
+    args = kit.samples(t, 6, t.seeds[2]), kit.make_optimizer(model), t.device, FAR
+    yield from kit.see_autocast(t, model, torch.bfloat16, *args)
 
 
 @scene(bfloat16_step, ours, "the norm before clipping, on the device")
 def the_norm(t):
     for seed, limit in zip(t.seeds, (0.05, FAR, 0.5), strict=True):
-        model, (inputs, labels) = make_model(seed, t.device), samples(t, 7, seed)
-        norm = step(t, soiled(model), (inputs, labels), limit)[1]
+        model, (inputs, labels) = kit.make_model(seed, t.device), kit.samples(t, 7, seed)
+        norm = take_step(t, kit.soil_gradients(model), (inputs, labels), limit)[1]
         number = isinstance(norm, float | int)
         yield must(not number, "the norm is a Python number: the host waited for it", "a tensor", norm)
         yield Seen("the norm", norm, rel=0.02, asked="of all the model's gradients, before they are clipped")
@@ -85,23 +75,24 @@ def the_norm(t):
     bfloat16_step, ours, "a step by this batch's gradient, clipped", "float32, after a step by the gradient"
 )
 def one_step_each(t):
-    model = make_model(t.seeds[0], t.device)
-    optimizer = make_optimizer(model)
+    model = kit.make_model(t.seeds[0], t.device)
+    optimizer = kit.make_optimizer(model)
     for count, value in ((6, 1000.0), (5, float("nan"))):  # what stands in `.grad` counts for nothing
-        batch = samples(t, count, t.seeds[0] + count)
-        t.call(soiled(model, value), batch, optimizer, t.device, FAR)
-    yield from see_parameters(model, "two short gradients", WITHIN)
-    (inputs, labels), model = samples(t, 6, t.seeds[2]), nn.Linear(FEATURES, CLASSES).to(t.device)
+        batch = kit.samples(t, count, t.seeds[0] + count)
+        t.call(kit.soil_gradients(model, value), batch, optimizer, t.device, FAR)
+    yield from kit.see_parameters(model, "two short gradients", WITHIN)
+    (inputs, labels), model = kit.samples(t, 6, t.seeds[2]), nn.Linear(kit.FEATURES, kit.CLASSES).to(t.device)
     with torch.no_grad():
-        [one.fill_(0.5) for one in model.parameters()]
-    step(t, model, (50 * inputs, labels), 0.5)
-    yield from see_parameters(model, "a step of a long gradient", WITHIN)
+        for parameter in model.parameters():
+            parameter.fill_(0.5)
+    take_step(t, model, (50 * inputs, labels), 0.5)
+    yield from kit.see_parameters(model, "a step of a long gradient", WITHIN)
 
 
 @scene(bfloat16_step, ours, "two transfers, and no wait", only="accelerator")
 def no_wait(t):
-    model = make_model(t.seeds[0], t.device)
-    _, log = t.watched(model, samples(t, 6, t.seeds[1]), make_optimizer(model), t.device, 0.1)
+    model = kit.make_model(t.seeds[0], t.device)
+    _, log = t.watched(model, kit.samples(t, 6, t.seeds[1]), kit.make_optimizer(model), t.device, 0.1)
     headline = f"the host waited for {t.device} {{times}}: {{causes}}"
     yield most(headline, log.events.synchronizations, 0, "none: nothing has to be asked of the gradients")
     into = [one for one in log.events.transfers if one.target == str(t.device) and one.bytes > 8]

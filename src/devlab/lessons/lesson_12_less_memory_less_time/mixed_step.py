@@ -64,12 +64,20 @@ def under_autocast(t):
 def one_step_each(t):
     model, optimizer, scaler = ready(t, t.seeds[0])
     for count in (6, 5):
-        t.call(kit.soiled(model), kit.samples(t, count, t.seeds[0] + count), optimizer, scaler, t.device)
+        t.call(
+            kit.soil_gradients(model), kit.samples(t, count, t.seeds[0] + count), optimizer, scaler, t.device
+        )
     yield from kit.see_parameters(model, "two steps", WITHIN)
     # A gradient longer than 1 counts in full, and nan in `.grad` counts for nothing.
     inputs, labels = kit.samples(t, 6, t.seeds[2])
     model, (_, _, scaler) = nn.Linear(kit.FEATURES, kit.CLASSES).to(t.device), ready(t, 0)
-    t.call(kit.soiled(model, float("nan")), (5 * inputs, labels), kit.make_optimizer(model), scaler, t.device)
+    t.call(
+        kit.soil_gradients(model, float("nan")),
+        (5 * inputs, labels),
+        kit.make_optimizer(model),
+        scaler,
+        t.device,
+    )
     yield from kit.see_parameters(model, "a step of a long gradient", WITHIN)
 
 

@@ -31,7 +31,7 @@ def ours(x, lengths, limit):
     return means * torch.where(largest > limit, limit / largest, 1.0)
 
 
-def batch(t, lengths, length, width=3, seed=0):
+def make_batch(t, lengths, length, width=3, seed=0):
     """Return rows on the device with nan behind their lengths, and the lengths."""
     x = t.randn(len(lengths), length, width, seed=t.seeds[seed])
     for row, begin in zip(x, lengths, strict=True):
@@ -65,14 +65,14 @@ def count_graphs(function, calls):
 def same_numbers(t):
     cases = ([4, 2, 1], 5, 0.1), ([3, 3], 3, 100.0), ([0, 6], 6, 0.5), ([0], 2, 1.0), ([7, 1, 5, 0], 7, 100.0)
     for number, (lengths, length, limit) in enumerate(cases):
-        x, lengths = batch(t, lengths, length, seed=number % 3)
+        x, lengths = make_batch(t, lengths, length, seed=number % 3)
         yield "the result", t.call(x, lengths, limit), 1e-5
 
 
 @scene(pool, ours, "gradients flow back to x")
 def gradients(t):
     for limit in (0.1, 100.0):
-        x, lengths = batch(t, [2, 4], 4)
+        x, lengths = make_batch(t, [2, 4], 4)
         got = t.call(x.requires_grad_(), lengths, limit)
         yield must(got.requires_grad, "the result is cut off from x's graph", "a gradient for x")
         yield "the gradient of x", torch.autograd.grad(got.square().sum(), x)[0], 1e-4
@@ -81,7 +81,9 @@ def gradients(t):
 @scene(pool, ours, "one graph, and one more for all other sizes", only="cpu")
 def one_graph(t):
     sizes = (4, [2]), (5, [3, 0]), (7, [5] * 4)
-    counts = count_graphs(t.answer, [(*batch(t, [length, 1, *rest], length), 0.1) for length, rest in sizes])
+    counts = count_graphs(
+        t.answer, [(*make_batch(t, [length, 1, *rest], length), 0.1) for length, rest in sizes]
+    )
     words = "one call makes {} graphs: some lines are left to Python"
     yield most(
         words, counts[0], 1, "one graph; with fullgraph=True, PyTorch's error names the line that cuts it"
@@ -92,6 +94,6 @@ def one_graph(t):
 
 @scene(pool, ours, "the host never waits", only="accelerator")
 def never_waits(t):
-    x, lengths = batch(t, [2, 3], 4)
+    x, lengths = make_batch(t, [2, 3], 4)
     _, log = t.watched(x, lengths, 0.1)
     yield most("the host waited for the device {times}: {causes}", log.events.synchronizations, 0, "no wait")
