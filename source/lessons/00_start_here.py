@@ -282,9 +282,9 @@ devlab.devices()
 # ### Look and touch
 #
 # Here is the map from the top of this lesson again; by now you know its words. **Find out:** click a device to
-# look at it. How many times as fast does an accelerator's processor read its own memory as the CPU's numbers
-# arrive there? If your accelerator is the simulated one, switch its rules to *like Apple's MPS*. Which line
-# changes?
+# look at it. How many times as wide is the line between an accelerator's memory and its processor as the line
+# from the CPU's memory? If your accelerator is the simulated one, switch its rules to *like Apple's MPS*. Which
+# line changes?
 
 # %% facts=["D2", "D4"]
 devlab.explore.devices()

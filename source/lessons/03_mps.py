@@ -393,11 +393,10 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 # ```text
 # NotImplementedError: The operator 'aten::special_log_ndtr.out' is not currently
 # implemented for the MPS device. If you want this op to be considered for addition please
-# comment on
-# https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that resulted in
-# missing op as well as commit hash (...). As a temporary fix, you can set the environment
-# variable `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU as a fallback for this op.
-# WARNING: this will be slower than running natively on MPS.
+# comment on https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that
+# resulted in missing op as well as commit hash (...). As a temporary fix, you can set the
+# environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU as a fallback for this
+# op. WARNING: this will be slower than running natively on MPS.
 # ```
 #
 # A missing operator raises `NotImplementedError` on any device. As the output says at its end, that is a kind

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 # where a module was imported: the first optimizer that is made imports some eight hundred.
 SECONDS = 10.0
 ON_THE_WALL = 30.0
-SPEAKS = 3.0  # seconds of computing, or six times as many on the wall, until a learner is told
+SPEAKS = 3.0  # after so many seconds of computing, or six times as many on the wall, a learner is told
 STEP = 0.05
 PAUSE = 0.4  # between two exceptions, so that the second does not interrupt the clean-up after the first
 set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc

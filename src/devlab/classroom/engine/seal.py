@@ -79,7 +79,7 @@ class Names:
     def find_exchanged(self) -> list[Exchanged]:
         """Return the names that stand for something else than they did."""
         now = self._read_numbers()
-        if now is not None and now == self._settled:  # as nearly always, and much quicker
+        if now is not None and now == self._settled:  # nothing has changed, as nearly always
             return []
         found = [one for place in self.places for one in _compare(*place)]
         self._settled = None if found else now  # what was found is looked for until it is put back
