@@ -109,7 +109,7 @@ def test_a_mountain_is_what_the_account_says(step, capsys):
     assert max(held["gradients"] for _, held in drawn.moments) == 4 * MIB
     kept = [held["activations"] for phase, held in drawn.moments if phase == "forward"]
     assert kept[-1] == pytest.approx(4 * x.nbytes, abs=2 * MIB)  # the outputs of four Tanh, and the loss
-    assert capsys.readouterr().out.splitlines()[0] == "A step"
+    assert capsys.readouterr().out.splitlines()[0] == "A step, on sim:0 (simulated)"
     assert faults(drawn.scene) == []
 
 
@@ -136,8 +136,8 @@ def test_no_mountain_without_an_account(capsys):
     model = torch.nn.Linear(2, 2)
     with mountain("A step", model) as drawn:
         model(torch.ones(2)).sum().backward()
-    said = "A step: PyTorch keeps no account of cpu's memory that could be drawn"
-    assert capsys.readouterr().out.strip() == drawn.html().replace("&#x27;", "'") == said
+    said = "A step, on cpu: PyTorch keeps no account of its memory that could be drawn"
+    assert capsys.readouterr().out.strip() == drawn.html() == said
 
 
 def test_digits_are_images_in_the_colour_of_their_device(capsys):

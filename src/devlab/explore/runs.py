@@ -16,7 +16,7 @@ from devlab.explore.scene import SMALL, WIDE, Box, Path, Scene, Shape, Words
 from devlab.explore.still import image
 from devlab.panel import Panel, escape, notebook_shell
 from devlab.sim.private import OperatorMode
-from devlab.watching.memory import size
+from devlab.watching.memory import name_of, size
 from devlab.watching.timeline import round_up
 
 LEFT, RIGHT, TOP, LOW = 60, WIDE - 136, 24, 200
@@ -190,9 +190,10 @@ class Mountain(Drawn):
     """
 
     def __init__(self, title: str, model, optimizer=None, beside: "Mountain | None" = None):
-        self.title, self.model, self.optimizer = title, model, optimizer
+        self.model, self.optimizer = model, optimizer
         self.stack = [*(beside.stack if beside else ()), self]
         self.device = next(model.parameters()).device
+        self.title = f"{title}, on {name_of(self.device)}"
         self.moments: list[tuple[str, Counter]] = []
         self._phase = ""
         self._before = (self._allocated() or 0) - self._known().total()
@@ -237,7 +238,7 @@ class Mountain(Drawn):
         """Return the title, and the most that each phase held."""
         lines = [self.title]
         if not self.moments:
-            return f"{self.title}: PyTorch keeps no account of {self.device}'s memory that could be drawn"
+            return f"{self.title}: PyTorch keeps no account of its memory that could be drawn"
         for phase, group in groupby(self.moments, key=lambda moment: moment[0]):
             most = max((held for _, held in group), key=Counter.total)
             parts = ", ".join(f"{size(count)} {kind}" for kind, count in most.items() if count)
@@ -320,7 +321,7 @@ def mountain(
     >>> model = torch.nn.Linear(256, 256, bias=False, device="sim:0")
     >>> with mountain("One product", model) as drawn:
     ...     out = model(torch.ones(256, 256, device="sim:0"))
-    One product
+    One product, on sim:0 (simulated)
     all of it: 768 KiB at the most: 256 KiB parameters, 512 KiB activations
     """
     drawn = Mountain(title, model, optimizer, beside)

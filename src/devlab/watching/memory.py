@@ -50,6 +50,15 @@ NO_ACCOUNT = (
 )
 
 
+def name_of(device: torch.device) -> str:
+    """Return a device's name, which says so where the device is simulated.
+
+    >>> name_of(torch.device("cpu"))
+    'cpu'
+    """
+    return f"{device} (simulated)" if device.type == "sim" else str(device)
+
+
 @dataclass(repr=False, eq=False)
 class Memory(Panel):
     """A device's memory in bytes; None where the device does not tell.
@@ -68,10 +77,6 @@ class Memory(Panel):
     def cached(self) -> int | None:
         """Return what is reserved and holds nothing."""
         return None if self.reserved is None else self.reserved - self.allocated
-
-    @property
-    def _name(self) -> str:
-        return f"{self.device} (simulated)" if self.device.type == "sim" else str(self.device)
 
     def _rows(self) -> list[tuple[str, int, str]]:
         rows = [
@@ -104,14 +109,17 @@ class Memory(Panel):
     def text(self) -> str:
         """Return the figures and a bar."""
         lines = [f"  {name:<10} {size(amount):>9}  {meaning}" for name, amount, meaning in self._rows()]
-        return "\n".join([f"memory of {self._name}", *lines, f"  {self._bar()}", f"  {self._legend()}"])
+        return "\n".join(
+            [f"memory of {name_of(self.device)}", *lines, f"  {self._bar()}", f"  {self._legend()}"]
+        )
 
     def html(self) -> str:
         """Return the same as HTML."""
         look = 'style="text-align:right"'
         columns = [Column(look=LABEL, labels=True), Column(look=look, html=size), Column()]
         return (
-            f"<div><strong>memory of {escape(self._name)}</strong></div>{Table(columns, self._rows()).html()}"
+            f"<div><strong>memory of {escape(name_of(self.device))}</strong></div>"
+            f"{Table(columns, self._rows()).html()}"
             f"{self._html_bar()}<div>0 to {size(self._most)}: &ensp;{self._html_legend()}</div>"
         )
 
@@ -147,7 +155,7 @@ class Memory(Panel):
         )
 
     def __repr__(self) -> str:
-        return f"<Memory of {self._name}: {size(self.allocated)} allocated>"
+        return f"<Memory of {name_of(self.device)}: {size(self.allocated)} allocated>"
 
 
 def _span(wide: str, look: str) -> str:

@@ -84,7 +84,7 @@ def write(value: object, given: Sequence = ()) -> list:
         if issubclass(kind, base):
             return [name, [write(one, given) for one in base.__iter__(value)]]
     if issubclass(kind, numpy.ndarray) and f"torch.{value.dtype.name}" in DTYPES:
-        return ["array", _write_array(value.astype(value.dtype.newbyteorder("=")).copy())]
+        return ["array", _write_array(value.astype(value.dtype.newbyteorder("="), order="C"))]
     return ["opaque", kind.__name__]
 
 
