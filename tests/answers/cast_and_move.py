@@ -46,6 +46,11 @@ def in_one_call_where_that_is_best(x, device, dtype):
     return x.to(device).to(dtype)
 
 
+@right
+def a_view_where_nothing_changes(x, device, dtype):
+    return x[:] if (x.device, x.dtype) == (device, dtype) else smaller_first(x, device, dtype)
+
+
 @wrong("it travelled as torch.float32", row="the smaller of the two dtypes travels")
 def one_call(x, device, dtype):
     return x.to(device, dtype)

@@ -19,7 +19,7 @@ from devlab.devices import bench
 SEED = 4711
 # Values, views, errors, models, a pretended machine, arguments changed in place, memory, a class.
 SAMPLE = ["device_of", "add_across", "mask_like", "model_device", "list_gpus", "scale_in_place"]
-SAMPLE += ["bytes_kept", "CausalMask"]
+SAMPLE += ["bytes_kept", "CausalMask", "cast_and_move"]
 
 
 def recorded(code, exercise) -> dict:
@@ -168,11 +168,12 @@ def test_values_come_back_as_they_were(value):
 @pytest.mark.parametrize("device", bench(), ids=str)
 @pytest.mark.parametrize("lazy", [torch._neg_view, torch.conj])
 def test_what_is_negated_or_conjugated_lazily_comes_back_as_numbers(device, lazy):
-    """Its values are read like any other's."""
+    """Its values are read like any other's; of an argument's memory, read otherwise, no copy is made."""
     x = torch.tensor([1 + 2j, 3 - 1j]).to(device)
     again = transcript.read(json.loads(transcript.as_json(transcript.write(lazy(x)))))
     assert again.device == x.device
     assert again.tolist() == lazy(x).tolist()
+    assert transcript.write(lazy(x), [x]) == ["opaque", "Tensor"]
 
 
 class Celsius(float):
@@ -211,6 +212,18 @@ def test_what_lies_between_elements_is_no_part_of_a_result():
     written[3] = [1 << 40]
     with pytest.raises(ValueError, match="less data"):
         transcript.read(json.loads(transcript.as_json(written)))
+
+
+def test_a_view_of_an_argument_is_one_again():
+    """What shares memory with an argument shares it after a replay, on a simulated device too."""
+    for device in bench():
+        x, other = torch.arange(6.0).to(device), torch.zeros(6).to(device)
+        view = x.view(2, 3)[:, 1:]
+        written = transcript.write([view, x], transcript.inside((x,)))
+        again, same = transcript.read(json.loads(transcript.as_json(written)), transcript.inside((other,)))
+        assert same is other
+        again.add_(1)
+        assert other.tolist() == [0, 1, 1, 0, 1, 1]
 
 
 def test_what_cannot_be_put_back_says_so_at_the_first_look():

@@ -2,9 +2,9 @@
 
 A value is written as JSON that says its kind: numbers, text and containers as they are, tensors by dtype,
 shape, strides, device and bytes, arrays as tensors of the same numbers. A value whose class extends a type of
-Python's, such as a named tuple, comes back as that type. A result that is an argument is written as that, and
-is the argument of a replay. Any other value is opaque: only its type is named, and a replay cannot put it
-back. Nothing is written of a tensor's graph, nor of what shares the tensor's memory.
+Python's, such as a named tuple, comes back as that type. A result that is an argument, or a view of an
+argument, is written as that, and is so again in a replay. Any other value is opaque: only its type is named,
+and a replay cannot put it back. Nothing is written of a tensor's graph.
 """
 
 import base64
@@ -53,7 +53,7 @@ class Opaque:
 
 
 def write(value: object, given: Sequence = ()) -> list:
-    """Return a value as plain data for `as_json`; `given` holds the arguments that the value may be.
+    """Return a value as plain data for `as_json`; `given` holds the arguments that it may be or be a view of.
 
     >>> write((1, "a"))
     ['tuple', [['is', 1], ['is', 'a']]]
@@ -70,7 +70,7 @@ def write(value: object, given: Sequence = ()) -> list:
         if one is value:
             return ["given", place]
     if kind in (torch.Tensor, torch.nn.Parameter):
-        return _write_tensor(value)
+        return _write_view(value, given) or _write_tensor(value)
     if issubclass(kind, str):
         return ["is", value]
     for base in (float, complex):
@@ -112,6 +112,8 @@ def read(data: list, given: Sequence = ()) -> object:
         return DTYPES[facts[0]]
     if kind == "tensor":
         return _read_tensor(*facts)
+    if kind == "view":
+        return _read_view(given, *facts)
     if kind == "array":
         return read(facts[0]).numpy()
     if kind == "dict":
@@ -134,6 +136,29 @@ def inside(value: object) -> list:
     if type(value) is not torch.Tensor and isinstance(value, Mapping):
         items = list(value.values())
     return [value, *(found for one in items for found in inside(one))]
+
+
+def _write_view(value: torch.Tensor, given: Sequence) -> list | None:
+    """Return a tensor as a view of an argument; None where its memory is no argument's."""
+    if value.layout is not torch.strided or value.is_meta or not value.untyped_storage().data_ptr():
+        return None
+    for place, one in enumerate(given):
+        alike = type(one) is torch.Tensor and one.device == value.device and one.layout is torch.strided
+        if alike and one.untyped_storage().data_ptr() == value.untyped_storage().data_ptr():
+            if value.is_conj() or value.is_neg():  # a view that says otherwise how the memory is read
+                return ["opaque", "Tensor"]
+            form = [list(value.shape), list(value.stride()), value.storage_offset()]
+            return ["view", place, NAMES[value.dtype], *form, value.requires_grad]
+    return None
+
+
+def _read_view(given: Sequence, place: int, dtype: str, shape: list, stride: list, offset: int, grad: bool):
+    base = given[place].detach()
+    if str(base.dtype) != dtype:
+        whole = base.untyped_storage().nbytes() // base.element_size()
+        base = base.as_strided((whole,), (1,), 0).view(DTYPES[dtype])
+    made = base.as_strided(shape, stride, offset)
+    return made.requires_grad_() if grad else made
 
 
 def _write_tensor(value: torch.Tensor) -> list:
